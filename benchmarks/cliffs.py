@@ -22,7 +22,8 @@ from map import Watch, operator, target
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.run.path import alpha_max, at_strength
+from stochadmm.problem import at_strength
+from stochadmm.run.path import alpha_max
 
 CPU_LIMIT = 30.0
 """Processor seconds after which a fit is interrupted."""

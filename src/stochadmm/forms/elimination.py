@@ -18,7 +18,7 @@ space, which makes it ``-A' lambda`` for a multiplier lambda of the constraint.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from scipy import linalg, sparse
@@ -55,6 +55,8 @@ class Elimination:
         Where the factorization of the constraint is.
     """
 
+    reason: ClassVar[str] = "the constraint is eliminated"
+    keeps_zeros: ClassVar[bool] = False
     problem: Problem
     reduced: Problem
     origin: Array
@@ -150,6 +152,10 @@ class Elimination:
         if self.keeps_x2 and self.parts:
             return -self.basis_inverse.T @ pull1
         return p.affine_set(self.shared).multiplier(-np.concatenate([pull1, pull2]))
+
+    def bound(self, bound: float | None, c: Array) -> float | None:
+        """Return a lower bound of the problem for one of the model: the same."""
+        return bound
 
     @property
     def basis_inverse(self) -> Array:

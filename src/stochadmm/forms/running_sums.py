@@ -67,6 +67,8 @@ class RunningSums:
         if not rows.size or (widths[rows] != widths[rows[0]]).any() or widths[rows[0]] < 2:
             return None
         order = int(widths[rows[0]]) - 1
+        if order > 20:  # rounding of so many sums leaves nothing, and binomials overflow
+            return None
         ends = D.indices.reshape(rows.size, order + 1)
         first = np.argsort(ends[:, 0], kind="stable")
         ends, values = ends[first], D.data.reshape(rows.size, order + 1)[first]
@@ -77,6 +79,24 @@ class RunningSums:
         if not (ends == windows).all() or not (values == scale[:, None] * stencil).all():
             return None
         return cls(D.shape[1], columns, rows[first], order, scale)
+
+    def apply(self, v: Array) -> Array:
+        """Return ``R v``: a solution of ``D w = v`` that begins with zeros.
+
+        Examples
+        --------
+        >>> import numpy as np, stochadmm as sa
+        >>> from stochadmm.forms.running_sums import RunningSums
+        >>> RunningSums.of(sa.Differences(5, order=2).tosparse()).apply(np.array([1.0, 0.0, 2.0]))
+        array([0., 0., 1., 2., 5.])
+        """
+        sums = (v.T / self.scale).T
+        for _ in range(self.order):
+            zero = np.zeros((1, *sums.shape[1:]))
+            sums = np.concatenate([zero, np.cumsum(sums, axis=0)])
+        out = np.zeros((self.size, *v.shape[1:]))
+        out[self.columns] = sums
+        return out
 
     def apply_transposed(self, g: Array) -> Array:
         """Return ``R' g``: ``D' mu = g`` for this mu where g is orthogonal to N."""

@@ -24,6 +24,7 @@ from ...base.clock import NEVER, Deadline
 from ...base.protocols import Array
 from ...base.workspace import Workspace
 from ...forms.elimination import Elimination
+from ...forms.independent_rows import IndependentRows
 from ...forms.small import ends_exactly
 from ...forms.structure import LIMITS
 from ...problem import Pair, Problem
@@ -50,10 +51,10 @@ UNASKED = ("acc-sadmm", "sdca-admm")
 
 @dataclass
 class EliminatedState(State):
-    """State of a method that works on the problem without its constraint."""
+    """State of a method that works on the problem in other variables."""
 
-    view: Elimination = field(kw_only=True, repr=False)
-    """The problem without its constraint."""
+    view: Elimination | IndependentRows = field(kw_only=True, repr=False)
+    """The problem without its constraint, or with the rows of its structure as variables."""
     inner: State = field(kw_only=True)
     reads: float = 0.0
     """Of the rows as they are, beside those in the coordinates of the feasible set."""
@@ -120,10 +121,10 @@ class Auto(Solver[State]):
             for route, asked, reason in rows(problem, workspace, again):
                 if asked and _serves(route, problem, workspace):
                     return route, reason() if callable(reason) else reason
-            view = None if problem.is_model else Elimination.of(problem, workspace)
+            view = _view(problem, workspace)
             if view is not None:
                 route, why = self.choose(view.reduced, workspace)
-                return route, f"the constraint is eliminated; {why}"
+                return route, f"{view.reason}; {why}"
         raise AssertionError("acc-sadmm serves every problem")
 
     def _by_penalty(self, problem: Problem, workspace: Workspace, again: bool) -> Rows:
@@ -142,9 +143,7 @@ class Auto(Solver[State]):
     def _by_size(self, problem: Problem, workspace: Workspace, again: bool) -> Rows:
         """Yield what numbers of rows and columns lead to."""
         n, d = problem.f2.n_terms, problem.shape2[0]
-        # Most columns will hardly differ from zero where they are thousands, or where fewer than
-        # ten rows per column make the square model cheap.
-        sparse = d >= 2000 or (d >= 200 and n < 10 * d)
+        sparse = _few_columns_matter(n, d)
         held = f"{d} columns, each of which a penalty can hold at zero"
         yield "few-columns", sparse and not again, f"{held}: one compiled call"
         yield "working-set", sparse, held
@@ -176,8 +175,8 @@ class Auto(Solver[State]):
         small = self.route == "auto" and _is_small(problem, workspace)
         route, reason = SMALL if small else self.choose(problem, workspace, small=False)
         view = None
-        if self.route == "auto" and not small and not problem.is_model:
-            view = Elimination.of(problem, workspace)
+        if self.route == "auto" and not small:
+            view = _view(problem, workspace)
         if view is not None:
             return self._start_inside(view, x, dual, workspace, deadline)
         solver = _method(route)
@@ -207,7 +206,7 @@ class Auto(Solver[State]):
 
     def _start_inside(
         self,
-        view: Elimination,
+        view: Elimination | IndependentRows,
         x: Any,
         dual: Array | None,
         workspace: Workspace,
@@ -235,11 +234,26 @@ class Auto(Solver[State]):
             reads=reads,
         )
         _follow(view, state)
-        state.notes["reason"] = self.choose(view.problem, inner.workspace)[1]
         return state
 
 
-def _follow(view: Elimination, state: EliminatedState) -> None:
+def _view(problem: Problem, workspace: Workspace) -> Elimination | IndependentRows | None:
+    """Return the problem in variables that serve it better, None where there are none."""
+    if not problem.is_model:
+        return Elimination.of(problem, workspace)
+    wide = _few_columns_matter(problem.f2.n_terms, problem.shape2[0])
+    return IndependentRows.of(problem, workspace) if wide else None
+
+
+def _few_columns_matter(n: int, d: int) -> bool:
+    """Say whether most columns will hardly differ from zero, where a penalty can hold them there.
+
+    They are thousands, or more than one for ten rows: with more rows the square model is cheap.
+    """
+    return d >= 2000 or (d >= 200 and n < 10 * d)
+
+
+def _follow(view: Elimination | IndependentRows, state: EliminatedState) -> None:
     """Bring a state to where the method without constraint is."""
     inner, dtype = state.inner, view.problem.dtype
     pair = view.up(inner.output.x2)
@@ -249,8 +263,10 @@ def _follow(view: Elimination, state: EliminatedState) -> None:
         gradient, state.reads = view.problem.f2.gradient(state.x.x2), state.reads + 1.0
     mu = inner.dual if view.reduced.constrained else np.zeros((0, *view.problem.shape2[1:]))
     state.dual = view.up_dual(mu.astype(np.float64), gradient).astype(dtype)
-    state.beta, state.bound, state.notes = inner.beta, inner.bound, dict(inner.notes)
-    state.settled = inner.settled
+    state.beta, state.notes = inner.beta, dict(inner.notes)
+    state.notes["reason"] = f"{view.reason}; {inner.notes['reason']}"
+    state.bound = view.bound(inner.bound, inner.output.x2)
+    state.settled, state.exact = inner.settled, view.keeps_zeros
     state.n_epochs, state.n_gradients = inner.n_epochs, inner.n_gradients
     state.n_passes = inner.n_passes + state.reads
 
