@@ -1,8 +1,9 @@
 """Clusters of columns that a structure fuses: the whole problem in their few values.
 
 Where the prox sets a row of S with one entry to zero, a column is zero; where it sets a row with
-two entries to zero, two columns are fused. What is left is ``w = P v`` with few values v, and F
-itself in them is small: it is minimized exactly, whatever the number of columns.
+two entries to zero, two columns are fused; longer rows stay as they are. What is left is
+``w = P v`` with few values v, and F itself in them is small: it is minimized exactly, whatever the
+number of columns.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Clusters:
         return np.asarray((self.P.T @ w) / weight)
 
 
-def clusters_of(S: Any, zero: Array) -> Clusters | None:
-    """Return the clusters that zero rows of S make; None where one has three entries or more.
+def clusters_of(S: Any, zero: Array) -> Clusters:
+    """Return the clusters that zero rows of S with one or two entries make.
 
     Examples
     --------
@@ -65,8 +66,6 @@ def clusters_of(S: Any, zero: Array) -> Clusters | None:
     """
     d = S.shape[1]
     first, sizes = S.indptr[:-1], np.where(zero, np.diff(S.indptr), 0)
-    if sizes.max(initial=0) > 2:
-        return None
     fixed = np.zeros(d, dtype=bool)
     fixed[S.indices[first[sizes == 1]]] = True
     pairs = first[sizes == 2][:, None] + np.arange(2)
@@ -79,9 +78,9 @@ def clusters_of(S: Any, zero: Array) -> Clusters | None:
 
 def free_clusters(S: Any) -> list[tuple[Any, Any]] | None:
     """Return the directions along which all rows of S vanish, None where they are not known."""
-    clusters = clusters_of(S, np.ones(S.shape[0], dtype=bool))
-    if clusters is None:
+    if np.diff(S.indptr).max(initial=0) > 2:
         return None
+    clusters = clusters_of(S, np.ones(S.shape[0], dtype=bool))
     return [(slice(None), clusters.P.tocsc())] if clusters.count else []
 
 

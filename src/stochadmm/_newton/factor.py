@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg.lapack import dpotrs
@@ -30,6 +31,10 @@ from .composite import Composite
 
 FEW_ROWS = 3000
 """Rows up to which they are a correction of the factor: the matrix of it is dense."""
+LONG = 60
+"""Entries from which on a row of the structure is long: it would fill the factor."""
+FEW_LONG = 300
+"""Long rows up to which they are a correction of the factor, too."""
 
 # ---------------------------------------------------------------- penalties in units of their rows
 
@@ -81,11 +86,18 @@ class FactoredStructure:
     St: Any
     sigma: Array
     gram: Any = field(repr=False)
-    """``S' sigma S``."""
+    """``S' sigma S`` of the rows that are not long."""
+    long: Any = field(repr=False)
+    """The long rows, times the roots of their weights; None where there are none."""
     shift: Array | None
     """None where S'S is definite."""
     solve: Callable[[Array], Array] = field(repr=False)
     """Returns ``L^-1 right`` for one or several right-hand sides."""
+
+    def product(self, y: Array) -> Array:
+        """Return ``S' sigma S y``."""
+        short = self.gram @ y
+        return np.asarray(short if self.long is None else short + self.long.T @ (self.long @ y))
 
     def absorb(self, residual: Array, exact: bool = True) -> Array:
         """Return the smallest change of the multiplier with ``S' change = residual``.
@@ -97,7 +109,7 @@ class FactoredStructure:
         y = self.solve(residual)
         if not exact and self.shift is None:
             return np.asarray(self.sigma * (self.S @ y))
-        remainder = residual - self.gram @ y
+        remainder = residual - self.product(y)
         best, least = y, float(np.linalg.norm(remainder))
         done = 1e-13 * float(np.linalg.norm(residual))  # a few hundred units of rounding
         step, before, stalled = np.zeros_like(y), np.inf, 0
@@ -108,7 +120,7 @@ class FactoredStructure:
             direction = self.solve(remainder)
             now = float(remainder @ direction)
             step = direction + (now / before) * step
-            image = self.gram @ step
+            image = self.product(step)
             curvature = float(step @ image)
             if not curvature > 0:
                 break
@@ -126,8 +138,12 @@ def factored_structure(
     rows = sparse.csr_array(sparse.diags_array(penalized.astype(np.float64)) @ S)
     rows.eliminate_zeros()
     turned = sparse.csr_array(rows.T)
-    gram = sparse.csr_array(turned @ (sparse.diags_array(sigma) @ rows))
-    free, shift = _free_columns(rows, gram), None
+    is_long = long_rows(rows)
+    long = np.sqrt(sigma[is_long])[:, None] * rows[np.flatnonzero(is_long)].toarray()
+    short = sparse.csr_array(sparse.diags_array((~is_long).astype(np.float64)) @ rows)
+    short.eliminate_zeros()
+    gram = sparse.csr_array(short.T @ (sparse.diags_array(sigma) @ short))
+    free, shift = _free_columns(short, gram), None
     if free.any():
         # 1e-7 of the data's diagonal in units of the structure's
         own = gram.diagonal()
@@ -139,12 +155,36 @@ def factored_structure(
     L: Any = sparse.csc_array(gram if shift is None else gram + sparse.diags_array(shift))
     d = L.diagonal()
     if L.nnz == np.count_nonzero(d):
-        return FactoredStructure(
-            rows, turned, sigma, gram, shift, lambda r: r / (d if r.ndim == 1 else d[:, None])
-        )
-    mode = {"SymmetricMode": True}
-    factor = splu(L, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=mode)
-    return FactoredStructure(rows, turned, sigma, gram, shift, factor.solve)
+
+        def solve(right: Array) -> Array:
+            return np.asarray(right / (d if right.ndim == 1 else d[:, None]))
+
+    else:
+        mode = {"SymmetricMode": True}
+        factor = splu(L, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=mode)
+
+        def solve(right: Array) -> Array:
+            return np.asarray(factor.solve(right))
+
+    if not len(long):
+        return FactoredStructure(rows, turned, sigma, gram, None, shift, solve)
+    # Sherman, Morrison, Woodbury: (L + R'R)^-1 = L^-1 - L^-1 R' (I + R L^-1 R')^-1 R L^-1
+    spread = np.asarray(solve(np.ascontiguousarray(long.T)))
+    inner = cho_factor(np.eye(len(long)) + long @ spread)
+
+    def with_long(right: Array) -> Array:
+        first = solve(right)
+        return np.asarray(first - spread @ cho_solve(inner, long @ first))
+
+    return FactoredStructure(rows, turned, sigma, gram, long, shift, with_long)
+
+
+def long_rows(S: Any) -> NDArray[np.bool_]:
+    """Return which rows of a structure are long, none of them where they are not few."""
+    is_long = np.diff(S.indptr) > LONG
+    if np.count_nonzero(is_long) > FEW_LONG:
+        is_long[:] = False
+    return np.asarray(is_long)
 
 
 def _free_columns(rows: Any, gram: Any) -> Array:
@@ -267,6 +307,8 @@ class FactorHessian:
         if B is None or K is None:
             L, matrix = sparse.coo_array(structure.gram), self.gram.copy()
             matrix[L.coords] += rho * L.data
+            if structure.long is not None:
+                matrix += rho * (structure.long.T @ structure.long)
             if structure.shift is not None:
                 matrix.flat[:: len(matrix) + 1] += rho * structure.shift
             whole = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)

@@ -2,7 +2,7 @@
 
 The splitting only has to find out which columns are fused; F itself in the values of the clusters
 gives the last digits of the point, and with them those of the bound. Without clusters (a structure
-whose rows have three entries or more) the splitting's own point is the candidate.
+whose rows have three entries or more and no others) the splitting's own point is the candidate.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.workspace import Workspace
 from ..certificates import DualPoint, clear_free_directions
 from ..forms.one_block import OneBlock, dual_scale, one_block
+from ..forms.structure import Structure
 from ..problem import Problem
 from ..risk import loss_of_rows
 from .clusters import clusters_of, free_clusters, restricted
@@ -26,6 +28,7 @@ from .factor import (
     FactorHessian,
     factored,
     hessian_by_factor,
+    long_rows,
     penalties,
     reads_of_factor,
 )
@@ -184,7 +187,8 @@ class FactorSplitting:
                     return None  # the same clusters again
                 zero = zero & here
             clusters = clusters_of(S, zero)
-            if clusters is None or clusters.count > 1000:  # its matrices are dense
+            # its matrices are dense; without clusters nothing would be saved
+            if clusters.count > min(1000, 0.5 * S.shape[1]):
                 return None
             few = restricted(p.rows, form, S, clusters)
             s.n_passes += 1.0
@@ -317,7 +321,20 @@ def why_no_factor(problem: Problem, workspace: Workspace) -> str | None:
     needed = 8 * (2 * n * d + 3 * n * n if n <= FEW_ROWS else 2 * d * d)
     if needed > max(1 << 29, 10 * (f2.n_bytes + form.S.nnz * 12)):
         return f"dense matrices of its rows would take {needed / 2**30:.1f} GB"
-    # up to 60 entries of S'S per column its factor is expected to be sparse
-    if not form.structure.has_sparse_gram(60):
+    # up to 60 entries of S'S per column its factor is expected to be sparse; few long rows are a
+    # correction of it where the others see every column
+    is_long, structure = long_rows(form.S), form.structure
+    if is_long.any():
+        short = sparse.csr_array(
+            form.S[
+                np.flatnonzero(
+                    ~is_long & (form.mask if form.mask.ndim == 1 else form.mask.any(axis=1))
+                )
+            ]
+        )
+        if np.unique(short.indices).size < f2.n_features:
+            return "long rows of the structure alone hold some columns"
+        structure = Structure(short)
+    if not structure.has_sparse_gram(60):
         return "the structure's own matrix is not sparse"
     return None
