@@ -34,8 +34,10 @@ from ..risk.curvature import (
     is_implicit,
     shares_curvature,
 )
+from ..risk.dual import pull_back
 from ..risk.sampling import consecutive
 from .bound import DualPoint, scaled_point
+from .null_space import exact_derivatives
 from .options import OPTIONS, CertificateOptions
 from .rounding import mean_size, residual, rounding
 
@@ -144,7 +146,7 @@ def corrected_point(
             ):
                 continue
         other = _point(
-            f2, form, at, sample, derivatives, multiplier, objective, options, deadline, workspace
+            f2, form, at, hessian, derivatives, multiplier, objective, options, deadline, workspace
         )
         if other.bound > point.bound:
             point, mu = other, multiplier
@@ -155,7 +157,7 @@ def _point(
     f2: FiniteSum,
     form: OneBlock,
     at: Evaluation,
-    sample: RowSample,
+    hessian: SampledHessian,
     du: Array,
     mu: Array,
     objective: float,
@@ -163,9 +165,14 @@ def _point(
     deadline: Deadline,
     workspace: Workspace,
 ) -> DualPoint:
-    u = at.derivative.copy()
+    sample, u = hessian.sample, at.derivative.copy()
     u[sample.index] += du
     gradient = at.gradient + sample.pull_back(du)
+    if hessian.implicit:
+        # Products solve a model to few digits, and no multiplier makes up for what is left along
+        # directions without a penalty: weighted least squares does, in these directions alone.
+        exact = exact_derivatives(f2, form.null_directions(), at.predictions, u)
+        u, gradient = (u, gradient) if exact is u else (exact, pull_back(f2, exact))
     size = float(np.max(mean_size(f2, at.derivative)))
     return scaled_point(
         f2,

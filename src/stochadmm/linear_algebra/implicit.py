@@ -18,10 +18,13 @@ class Implicit:
         The product with one array.
     metric : array of shape (d, d) or (d,)
         A matrix for all outputs alike that resembles it, or the diagonal of one.
+    is_bound : bool
+        Whether the metric is at least the operator.
     """
 
     apply: Callable[[Array], Array]
     metric: Array
+    is_bound: bool = False
 
     def __matmul__(self, x: Array) -> Array:
         return self.apply(x)

@@ -186,7 +186,7 @@ class SampledHessian:
             # the products of conjugate gradients go by rows of the transpose
             turned: Any = sample.block.T
             self._transposed = sparse.csr_array(turned) if is_sparse(turned) else turned
-            self._operator = Implicit(self._product(None), self._metric())
+            self._operator = self._implicit(None, self._metric())
         self.matrix = self._hessian(None) if self._operator is None else self._operator
 
     def __recipe__(self) -> tuple[Any, ...]:
@@ -211,7 +211,7 @@ class SampledHessian:
     def over(self, free: Array) -> Array | Implicit:
         """Return H over the rows that are free."""
         if self._operator is not None:
-            return Implicit(self._product(free), self._operator.metric)
+            return self._implicit(free, self._operator.metric)
         if 2 * np.count_nonzero(~free) < free.size:  # the rows that are not free cost less
             whole: Any = self.matrix
             return np.asarray(whole - self._hessian(~free))
@@ -237,6 +237,9 @@ class SampledHessian:
             v = v - v.mean(axis=1, keepdims=True)
         return curved + self.damping * v
 
+    def _implicit(self, free: Array | None, metric: Array) -> Implicit:
+        return Implicit(self._product(free), metric, is_bound=metric.ndim == 2)
+
     def _product(self, free: Array | None) -> Callable[[Array], Array]:
         sample = self.sample
 
@@ -248,11 +251,24 @@ class SampledHessian:
         return product
 
     def _metric(self) -> Array:
-        """Return a matrix for all outputs alike that resembles H, or its diagonal."""
+        """Return a matrix for all outputs alike that is at least H, or about its diagonal."""
         sample, loss = self.sample, self.sample.loss
-        curve = np.asarray(loss.curvature(sample.z, sample.y), dtype=np.float64) + self.damping
-        curve = weighted(sample.q, curve)
-        numbers = curve if curve.ndim == 1 else curve.mean(axis=1)
+        curve = np.asarray(loss.curvature(sample.z, sample.y), dtype=np.float64)
+        if curve.ndim == 1:
+            numbers = curve
+        elif sample.f2.n_columns > LIMITS.columns:
+            numbers = curve.mean(axis=1)
+        elif sample.coupled:
+            # the largest eigenvalue of a row's diag(a) - b b' is at most its trace, and max a
+            numbers = curve.sum(axis=1)
+            if offers(loss, Has.CURVATURE_PARTS):
+                largest = loss.curvature_parts(sample.z, sample.y)[0].max(axis=1)
+                numbers = np.minimum(numbers, largest)
+        else:
+            numbers = curve.max(axis=1)
+        numbers = numbers + self.damping
+        if sample.q is not None:
+            numbers = numbers * (sample.q if sample.q.ndim == 1 else sample.q.max(axis=1))
         if sample.f2.n_columns <= LIMITS.columns:
             return sample.gram(numbers, self.single)
         block: Any = sample.block
