@@ -120,7 +120,7 @@ def test_auto_takes_it_for_sparse_rows_and_many_outputs_and_says_so():
 
 
 def test_a_run_that_was_cut_short_says_so_and_bounds_what_is_left():
-    X, y = texts(400, 300, 8)
+    X, y = texts()
     problem = sa.Problem.linear(sa.Multinomial(), X, y, on_coefficients=sa.L1(1e-3))
     cut = sa.minimize(problem, "coordinate-newton", stop=sa.Gap(1e-9), max_passes=3)
     done = sa.minimize(problem, "coordinate-newton", stop=sa.Gap(1e-9), max_passes=1000)
