@@ -45,12 +45,12 @@ def trial(rng: np.random.Generator) -> str | None:
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=strike)
-    thread.start()
     found = None
     try:
+        thread.start()
         found = sa.minimize(p, method, stop=sa.Never(), max_passes=10_000, max_seconds=60)
-        while thread.is_alive():  # an interrupt after the end belongs to the caller
-            time.sleep(0.001)
+        thread.join()  # an interrupt after the end belongs to the caller
+        time.sleep(0.05)  # and may come a moment after it was sent
     except KeyboardInterrupt:
         pass
     took = time.process_time() - (sent[0] or begun)

@@ -110,7 +110,12 @@ TABLES = {
     ),
     "a gap in a number": ("t.csv", csv(gap("power")), "--missing drop", ["--missing", "drop"]),
     "a gap in the target": ("t.csv", csv(gap("claims")), "--missing drop", ["--missing", "drop"]),
-    "NA for a gap": ("t.csv", csv(gap("power"), na_rep="NA"), "--drop", ["--drop", "power"]),
+    "NA for a gap": (
+        "t.csv",
+        csv(gap("power"), na_rep="NA"),
+        "--missing drop",
+        ["--missing", "drop"],
+    ),
     "an infinite number": ("t.csv", csv(gap("power", np.inf)), "infinite", ["--drop", "power"]),
     "a unit among numbers": (
         "t.csv",

@@ -145,6 +145,9 @@ class Writer:
                         for k, v in pairs
                     ]
                 }
+            case frozenset():  # in an order that does not depend on hashes
+                parts = [self.describe(part, place) for part in sorted(value, key=str)]
+                return {"frozenset": parts}
             case bytes():
                 return {"bytes": self._array(np.frombuffer(value, np.uint8), place)}
             case slice():
@@ -278,6 +281,8 @@ class Reader:
                 return items
             case {"tuple": parts}:
                 return tuple(map(self.value, parts))
+            case {"frozenset": parts}:
+                return frozenset(map(self.value, parts))
             case {"dict": pairs}:
                 table = self._made[number] = dict[Any, Any]()
                 table.update((self.value(k), self.value(v)) for k, v in pairs)

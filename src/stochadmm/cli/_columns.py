@@ -11,6 +11,7 @@ import numpy as np
 from stochadmm.base.names import did_you_mean
 from stochadmm.base.protocols import Array
 from stochadmm.base.validation import is_sparse
+from stochadmm.data import MISSING_CELLS
 
 
 @dataclass(frozen=True)
@@ -222,16 +223,21 @@ def texts(cells: Sequence[str]) -> Array:
 
 
 def typed(cells: Sequence[str], decimal: str = ".") -> Array:
-    """Return numbers or truths where every cell is one or empty, text otherwise.
+    """Return numbers or truths where every cell is one or missing, text otherwise.
 
     Columns are told as pyarrow does when a file is streamed: one model, one meaning of a file.
+    Words such as NA are missing among numbers or truths; among texts they are one more.
     """
     if not _is_plain(" ".join(cells)):
+        return texts(cells)
+    stripped = [cell.strip() for cell in cells]
+    known = [cell for cell in stripped if cell not in MISSING_CELLS]
+    if not known and any(stripped):
         return texts(cells)
     number: Any = float if decimal == "." else lambda cell: float(cell.replace(decimal, "."))
     for read in (number, _truth):
         try:
-            values = np.array([read(cell) if cell.strip() else np.nan for cell in cells])
+            values = np.array([np.nan if c in MISSING_CELLS else read(c) for c in stripped])
         except ValueError:
             continue
         return values if values.dtype == bool else values.astype(np.float64)
@@ -239,9 +245,9 @@ def typed(cells: Sequence[str], decimal: str = ".") -> Array:
 
 
 def _truth(cell: str) -> bool:
-    if cell.strip() not in TRUTHS:
+    if cell not in TRUTHS:
         raise ValueError(f"{cell!r} is neither true nor false")
-    return TRUTHS[cell.strip()]
+    return TRUTHS[cell]
 
 
 def as_texts(values: Array) -> Array:

@@ -36,6 +36,7 @@ from ._views import (
     toss,
 )
 from .formats import list_files, open_for, open_source
+from .formats.delimited import MISSING_CELLS
 from .rows import (
     ALL,
     CSR,
@@ -60,6 +61,7 @@ __all__ = [
     "ALL",
     "CSR",
     "DENSE",
+    "MISSING_CELLS",
     "ArraySource",
     "Asked",
     "Block",

@@ -1,8 +1,8 @@
 """CSV and TSV text, read once into Arrow files.
 
-A column holds numbers where every cell is one or empty, and texts otherwise, as in tables that are
-read into memory: ``true`` and ``false`` are 1 and 0, dates are texts. Blanks around names and
-cells are no part of them.
+A column holds numbers where every cell is one, empty or ``NA``, and texts otherwise, as in tables
+that are read into memory: ``true`` and ``false`` are 1 and 0, dates are texts. Blanks around names
+and cells are no part of them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from .arrow import arrow_files
 
 BLOCK = 1 << 25
 """Bytes of text that are parsed at a time; the first so many tell what a column holds."""
+MISSING_CELLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+"""Cells without a value in a column of numbers or truths."""
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 
 
@@ -66,7 +68,7 @@ def _reader(path: str, kinds: dict[str, Any] | None = None) -> Iterator[Any]:
             path,
             text.ReadOptions(block_size=BLOCK),
             text.ParseOptions(delimiter=DELIMITERS[Path(path).suffix.lower()]),
-            text.ConvertOptions(null_values=["", " "], **chosen),
+            text.ConvertOptions(null_values=[*MISSING_CELLS, " "], **chosen),
         ) as reader,
     ):
         yield reader
