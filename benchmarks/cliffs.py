@@ -262,6 +262,121 @@ def below_rounding(given: argparse.Namespace) -> Iterator[Case]:
         yield Case(name, minimize(problem, 1e-12), 3.0, minimize(problem, 1e-8), tol=1e-8)
 
 
+# ---------------------------------------------------------------- small and plain problems
+
+
+def repeated(call: Callable[[], Any], times: int) -> Callable[[], Any]:
+    """Return a call made so often that its time is well above the clock's step."""
+
+    def run() -> Any:
+        for _ in range(times):
+            found = call()
+        return found
+
+    return run
+
+
+@row
+def several_small_targets(given: argparse.Namespace) -> Iterator[Case]:
+    """Rows of groups for two targets, 50 x 20: a path of 10, and searches; 20 times each."""
+    from sklearn.linear_model import MultiTaskLasso, MultiTaskLassoCV
+
+    rng = np.random.default_rng(0)
+    X, W = rng.standard_normal((50, 20)), np.zeros((20, 2))
+    W[:5] = rng.standard_normal((5, 2))
+    Y = X @ W + 0.5 * rng.standard_normal((50, 2))
+    alphas = np.sqrt(((X.T @ Y) ** 2).sum(axis=1)).max() / 50 * np.geomspace(1, 0.01, 10)
+    settings: dict[str, Any] = {"groups": [[j] for j in range(20)], "tol": 1e-4}
+
+    def path() -> float:
+        model = sa.OverlappingGroupRegressor(fit_intercept=False, **settings)
+        return float(model.path(X, Y, alphas=alphas).gaps.max())
+
+    def fits() -> None:
+        model = MultiTaskLasso(fit_intercept=False, tol=1e-5, warm_start=True, max_iter=10_000)
+        for alpha in alphas:
+            model.set_params(alpha=alpha).fit(X, Y)
+
+    def search(**more: Any) -> Callable[[], float]:
+        model = sa.OverlappingGroupRegressorCV(**settings, **more)
+        return lambda: model.fit(X, Y).dual_gap_
+
+    def peer(**more: Any) -> Callable[[], None]:
+        model = MultiTaskLassoCV(tol=1e-5, max_iter=10_000, **more)
+        return lambda: model.fit(X, Y) and None
+
+    yield Case("path of 10, 50 x 20 x 2", repeated(path, 20), 10.0, repeated(fits, 20))
+    for name, more in (("10 strengths", {"alphas": alphas}), ("default strengths", {})):
+        fit, baseline = repeated(search(**more), 20), repeated(peer(**more), 20)
+        yield Case(f"cross-validation, {name}, 50 x 20 x 2", fit, 10.0, baseline)
+
+
+@row
+def plain_l1_of_sparse_rows(given: argparse.Namespace) -> Iterator[Case]:
+    """Sparse rows beside scikit-learn; the bar is one of the median, see sparse_columns.py."""
+    from sparse_columns import SHAPES, SHARES, peers, rows
+
+    rng = np.random.default_rng(0)
+    for n, d, density in SHAPES:
+        X, y = rows(n, d, density, rng)
+        for loss, f in (("squared", sa.Squared()), ("logistic", sa.Logistic())):
+            for share in SHARES:
+                gradient = np.abs(X.T @ y).max() / n / (2 if loss == "logistic" else 1)
+                alpha = share * gradient
+                problem = sa.Problem.linear(f, X, y, on_coefficients=sa.L1(alpha))
+                best = sa.minimize(problem, stop=sa.Gap(1e-6), max_passes=1e9).objective
+
+                def peer(X=X, y=y, loss=loss, f=f, alpha=alpha, best=best) -> Callable[[], float]:
+                    for model in peers(loss, alpha, len(y)):
+
+                        def fit(model: Any = model) -> float:
+                            w = np.ravel(model.fit(X, y).coef_)
+                            value = f.values(X @ w, y).mean() + alpha * np.abs(w).sum()
+                            return (value - best) / best
+
+                        if fit() <= 1e-4:
+                            break
+                    return fit
+
+                name = f"l1, {loss}, {n:,} x {d:,} sparse, {share:g}"
+                times = 8 if X.nnz < 1e5 or share == 0.3 else 1  # the short ones take 2 ms
+                yield Case(name, repeated(minimize(problem), times), 2.0, repeated(peer(), times))
+
+
+@row
+def tariff_without_penalty(given: argparse.Namespace) -> Iterator[Case]:
+    """163,212 claims, 134 one-hot columns, Poisson, no penalty; benchmarks/tariff.py has more."""
+    import os
+
+    import tariff
+    from glum import GeneralizedLinearRegressor
+
+    folder = Path(os.environ.get("STOCHADMM_DATA", ""))
+    if not (folder / "beMTPL97").is_dir():
+        return
+    frame, _ = tariff.claims(folder)
+    y, own = frame["nclaims"].to_numpy(), frame["expo"].to_numpy()
+    chains = {
+        name: tariff.T.Free(levels=True, lower=term.lower, upper=term.upper)
+        for name, term in tariff.CHAINS.items()
+    }
+    terms = chains | tariff.FREE | {"coverage": tariff.T.Free()}
+    model = sa.StructuredRegressor(0.0, terms=terms, tol=1e-8, remainder="drop", loss="poisson")
+
+    def peer() -> None:
+        X = frame[["coverage", *tariff.CHAINS, *tariff.TWO_LEVELS]].copy()
+        for name, term in tariff.CHAINS.items():
+            X[name] = X[name].clip(term.lower, term.upper)
+        GeneralizedLinearRegressor(
+            family="poisson", alpha=0, drop_first=True, gradient_tol=1e-8, max_iter=200
+        ).fit(X.astype("category"), y / own, sample_weight=own)
+
+    def fit() -> sa.Result:
+        return model.fit(frame, y, exposure=own).result_
+
+    yield Case("no penalty, Poisson, 163,212 x 134 one-hot", fit, 2.0, peer, tol=1e-8)
+
+
 # ---------------------------------------------------------------- the table
 
 
