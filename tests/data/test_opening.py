@@ -178,7 +178,7 @@ def test_cells_of_text_are_what_they_are_in_memory(tmp_path):
     from stochadmm.cli._tables import read_table
 
     pytest.importorskip("pyarrow")
-    lines = ["1,true,2020-01-01,NA,12:30, u ,1", "2.5,false,2021-01-01,1,12:31,v,-1"]
+    lines = ["1,true,2020-01-01,NA,12:30, u ,1", "2.5,false,2021-01-01,low,12:31,v,-1"]
     (tmp_path / "t.csv").write_text("\n".join(["n, b,d,m,t,s,y", *lines]) + "\n")
     source = sa.open(tmp_path / "t.csv", target="y")
     table = read_table(str(tmp_path / "t.csv"))

@@ -245,7 +245,7 @@ def test_models_of_steps_end_with_the_budget_of_the_run(name, monkeypatch):
     monkeypatch.setattr(QuadraticModel, "minimize", minimize)
     # few clusters need no model of a step: here they are as many as it takes
     monkeypatch.setattr(clusters, "minimize_in_columns", lambda *given: None)
-    p = problem("squared" if name == "gram" else "logistic")
+    p = problem("squared" if name == "gram" else "logistic", alpha=0.1)
     sa.minimize(p, name, stop=Gap(1e-6), max_seconds=1000.0)
     assert told and all(0 < end.seconds_left() <= 1000 for end in told)
     told.clear()

@@ -441,11 +441,10 @@ def test_what_a_path_keeps_does_not_grow_with_the_number_of_strengths(solver):
         return solve_in(problem, solver, replace(asked, start=start), workspace)
 
     found = []
-    for _ in solve_path(unit, alpha_grid(alpha_max(unit), 8), solve):
+    for _ in solve_path(unit, alpha_grid(alpha_max(unit), 20), solve):
         gc.collect()
         found.append(sum(ref() is not None for ref in made))
-    assert len(made) == 16 and max(found) <= 4
-    assert found[-1] <= found[1]
+    assert len(made) == 40 and max(found) <= 4
 
 
 @pytest.mark.parametrize("outputs", [None, 2])

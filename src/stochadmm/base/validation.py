@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+MISSING_CELLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+"""Cells without a value in a text file's column of numbers or truths."""
 LOST = 1e-5  # of a deviation that rounding may take: a tenth of the tolerance of estimators
 
 

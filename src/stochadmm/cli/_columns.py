@@ -10,8 +10,7 @@ import numpy as np
 
 from stochadmm.base.names import did_you_mean
 from stochadmm.base.protocols import Array
-from stochadmm.base.validation import is_sparse
-from stochadmm.data import MISSING_CELLS
+from stochadmm.base.validation import MISSING_CELLS, is_sparse
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ from ._views import (
     toss,
 )
 from .formats import list_files, open_for, open_source
-from .formats.delimited import MISSING_CELLS
 from .rows import (
     ALL,
     CSR,
@@ -61,7 +60,6 @@ __all__ = [
     "ALL",
     "CSR",
     "DENSE",
-    "MISSING_CELLS",
     "ArraySource",
     "Asked",
     "Block",

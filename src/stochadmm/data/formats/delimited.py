@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ...base.validation import MISSING_CELLS
 from .._columns import Asked, is_number, pyarrow
 from .._protocol import Described, Origins, Source, decoding
 from . import Format, Request
@@ -19,8 +20,6 @@ from .arrow import arrow_files
 
 BLOCK = 1 << 25
 """Bytes of text that are parsed at a time; the first so many tell what a column holds."""
-MISSING_CELLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
-"""Cells without a value in a column of numbers or truths."""
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": ","}
 
 
