@@ -111,12 +111,16 @@ def test_a_file_of_terms_is_the_terms_of_the_estimator(run, frame, tmp_path, kin
     np.testing.assert_allclose(own, model.predict(frame), rtol=1e-12)
 
 
-def test_folds_choose_the_strength_of_terms(run, frame, tmp_path):
-    done = run("fit", *CLAIMS, *OPTIONS, "--cv", "3", "--one-standard-error", "--tol", "1e-3")
-    assert done.exit_code == 0, done.stderr
-    facts = json.loads((tmp_path / "model" / "model.json").read_text())["facts"]
-    assert facts["estimator"] == "StructuredRegressorCV" and facts["alpha"] > 0
-    assert facts["exposure"] == "years"
+def test_folds_choose_the_strength_of_terms_as_the_estimator_does(run, frame, tmp_path):
+    chosen = []
+    for rule in ([], ["--best-score"]):
+        done = run("fit", *CLAIMS, *OPTIONS, "--cv", "3", "--tol", "1e-3", *rule, "--overwrite")
+        assert done.exit_code == 0, done.stderr
+        facts = json.loads((tmp_path / "model" / "model.json").read_text())["facts"]
+        assert facts["estimator"] == "StructuredRegressorCV" and facts["exposure"] == "years"
+        assert ("the largest within one standard error" in done.stdout) == (not rule)
+        chosen.append(facts["alpha"])
+    assert chosen[0] >= chosen[1] > 0
 
 
 def test_labels_take_terms_too(run, frame):

@@ -52,7 +52,11 @@ def test_a_terminal_has_progress_beside_the_answer(run, rows):
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [(["--cv", "3"], "--cv"), (["--one-standard-error"], "--one-standard-error")],
+    [
+        (["--cv", "3"], "--cv"),
+        (["--one-standard-error"], "--one-standard-error"),
+        (["--best-score"], "--best-score"),
+    ],
 )
 def test_a_strength_is_given_or_chosen(run, rows, tmp_path, options, named):
     done = run("fit", "t.csv", "--alpha", "0.05", *options)

@@ -410,8 +410,11 @@ def test_a_classifier_of_a_frame_gives_odds():
     model = sa.StructuredClassifier(1e-3, terms=TERMS, remainder="drop")
     model.fit(frame, frame["claims"] > 0)
     z = model.decision_function(frame)
-    odds = model.table_.set_index(["term", "class"])["relativity"]
-    assert odds.loc["age"].iloc[0] > odds.loc["age"].iloc[-1]
+    table = model.table_.set_index(["term", "class"])
+    assert table["relativity"].loc["age"].iloc[0] > table["relativity"].loc["age"].iloc[-1]
+    # the target of two labels is the number of rows with the second
+    assert table["target"].loc["age"].sum() == (frame["claims"] > 0).sum()
+    assert "(rows, label True, odds ratio)" in model.summary()
     assert model.predict_proba(frame)[:, 1] == pytest.approx(1 / (1 + np.exp(-z)))
 
 

@@ -111,11 +111,11 @@ TOLD_TARIFF = """\
 StructuredRegressor with poisson loss, alpha = 0.01
 Deviance explained (D2) 0.1418 on the training rows
 3 of 5 coefficients are not zero, 4 degrees of freedom
-age: 5 levels in 3 classes (exposure, target, relativity)
+age: 5 levels in 3 classes (rows, target, relativity)
     20                                     77           47    3.937
     21                                     65           35    3.475
     22..24                                258           40    1.000 (base)
-fuel: 2 levels in 2 classes (exposure, target, relativity)
+fuel: 2 levels in 2 classes (rows, target, relativity)
     a                                     194           60    0.993
     b                                     206           62    1.000 (base)
 Converged: relative duality gap SMALL, asked for 1.00e-04, after SOME passes by auto

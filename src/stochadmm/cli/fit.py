@@ -59,11 +59,12 @@ def fit(
         int | None, typer.Option(min=2, help="Folds that choose alpha; 5 if absent.")
     ] = None,
     simplest: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--one-standard-error", help="Strongest penalty within one s.e. of the best."
+            "--one-standard-error/--best-score",
+            help="Strongest penalty within one s.e. of the best (default of terms), or best.",
         ),
-    ] = False,
+    ] = None,
     edges: Edges = None,
     groups: Groups = None,
     grid: Grid = None,
@@ -109,8 +110,9 @@ def fit(
     check_place(out, overwrite)
     if checkpoint is not None and alpha is None:
         raise ValueError("--checkpoint is for one fit, not for a search; pass --alpha")
-    if alpha is not None and (cv is not None or simplest):
-        unused = "--one-standard-error" if cv is None else "--cv"
+    if alpha is not None and (cv is not None or simplest is not None):
+        rule = "--one-standard-error" if simplest else "--best-score"
+        unused = rule if cv is None else "--cv"
         raise ValueError(
             f"--alpha and {unused} exclude each other; leave --alpha out to choose it"
         )
@@ -142,7 +144,9 @@ def fit(
     if l1_ratio is not None:
         options["l1_ratio"] = l1_ratio
     if alpha is None:
-        options |= {"cv": 5 if cv is None else cv, "one_standard_error": simplest, "eps": eps}
+        options |= {"cv": 5 if cv is None else cv, "eps": eps}
+        if simplest is not None:
+            options["one_standard_error"] = simplest
     else:
         options["alpha"] = alpha
     more = {"checkpoint": checkpoint, "memory": None if memory == HALF else memory}

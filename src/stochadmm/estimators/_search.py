@@ -368,8 +368,9 @@ class PathCV:
         best, error = scores[self.best_index_].mean(), standard_error(scores)[self.best_index_]
         what, sign = ("score", 1.0) if self.scoring is not None else ("mean loss", -1.0)
         null = sign * scores[0].mean()
+        rule = ", the largest within one standard error" if self.one_standard_error else ""
         chosen = (
-            f"alpha chosen among {len(scores)} by {scores.shape[1]} folds: held-out {what} "
+            f"alpha chosen among {len(scores)} by {scores.shape[1]} folds{rule}: held-out {what} "
             f"{sign * best:.4g} +- {error:.2g}, at the largest alpha {null:.4g}"
         )
         return [chosen, *super()._found()]  # type: ignore[misc]

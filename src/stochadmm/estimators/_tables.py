@@ -11,6 +11,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from ..base.capabilities import Has, offers
@@ -34,8 +35,9 @@ class Tables:
         """One row per merged class of levels, in a frame of the library of the fit.
 
         Columns: ``term``, ``class``, ``levels`` (how many), ``exposure`` (or weight, or rows),
-        ``target`` (its weighted sum), ``coefficient`` and ``relativity`` (its exponential, of
-        losses with a log link and of odds) against the base, ``standard_error`` (with
+        ``target`` (its weighted sum; of two labels the weight of rows with the second),
+        ``coefficient`` and ``relativity`` (its exponential: the ratio of means for losses with a
+        log link, of odds for the logistic loss) against the base, ``standard_error`` (with
         ``refit=True``) and ``is_base``. A number has one row, with its derivative.
         """
         check_is_fitted(self)
@@ -219,9 +221,14 @@ class Tables:
                 continue
             k = len(part.block.names)
             value = "relativity" if _relative(self) else "coefficient"
-            found.append(
-                f"{part.label}: {k} levels in {len(own)} classes (exposure, target, {value})"
+            labels = is_classifier(self)
+            target = f"label {self.classes_[1]}" if labels else "target"
+            called = "odds ratio" if labels and _relative(self) else value
+            heads, noun = (
+                f"{self._mass}, {target}, {called}",
+                "class" if len(own) == 1 else "classes",
             )
+            found.append(f"{part.label}: {k} levels in {len(own)} {noun} ({heads})")
             for row in own[:_SHOWN]:
                 base = " (base)" if row["is_base"] else ""
                 found.append(

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.base import is_classifier
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -202,7 +203,8 @@ class Structured(Tables, StructuredModel):
         )
         encoded = design.matrix(columns)
         data = self._targets(encoded, y, checked_weight(sample_weight, encoded), offset)
-        self._observed = _observed(design, encoded, data)
+        self._observed = _observed(design, encoded, data, is_classifier(self))
+        self._mass = "exposure" if exposure is not None else "rows" if weight is None else "weight"
         data = _scaled(design, data)
         sharpness = None
         if self.weights == "adaptive":
@@ -295,11 +297,15 @@ class Structured(Tables, StructuredModel):
         return tags
 
 
-def _observed(design: Design, encoded: Any, data: Data) -> list[Array]:
-    """Return the weighted sum of the targets of every encoded column, per term."""
+def _observed(design: Design, encoded: Any, data: Data, labels: bool) -> list[Array]:
+    """Return the weighted sum of the targets of every encoded column, per term.
+
+    Of two labels, coded -1 and 1, it is the weight of the rows with the second.
+    """
     y = np.asarray(data.y, dtype=np.float64)
     if y.ndim == 2 or data.outputs > 1:
         return []
+    y = (y > 0).astype(np.float64) if labels else y
     y = y if data.weight is None else y * data.weight
     sums = encoded.T @ y
     found = []
