@@ -139,9 +139,9 @@ TITLES = {
 
 HEAD = """# Real data
 
-Is structure worth it? Structured models are compared with plain ones on real data: how well they
-predict, how large they are, and how much of them stays the same when the training rows change,
-before and after refitting on the structure that was found.
+Is structure worth it? This page compares structured models with plain ones on real data: how well
+they predict, how large they are, and how stable their choices are when the training rows change.
+All three are measured before and after refitting on the structure that was found.
 """
 
 METHOD = """
@@ -149,39 +149,38 @@ METHOD = """
 
     STOCHADMM_DATA=... python benchmarks/real_data.py --page docs/real-data.md
 
-* **Splits.** Gene data: five stratified folds, repeated. Others: training rows are drawn anew for
-  every repetition, the same number of each class; the test rows stay the same (school: all pupils
-  that were not drawn).
+* **Splits.** Gene data have five stratified folds, repeated. For the others training rows are
+  drawn anew for every repetition, the same number of each class. The test rows stay the same
+  (school: all pupils that were not drawn).
 * **Strengths.** Every model chooses among {strengths} strengths on the same inner folds of the
-  training rows, by held-out log loss or squared error. Grids begin at the smallest strength of the
-  null model and end at {eps:g} of it; for squared l2 penalties they span {decades:.0f} powers of
-  ten.
+  training rows, by held-out log loss or squared error. Grids begin at the smallest strength of
+  the null model and end at {eps:g} of it; for squared l2 penalties they span {decades:.0f} powers
+  of ten.
 * **Plain models.** scikit-learn's logistic regression with an l1 or a squared l2 penalty; for
   school lasso and ridge for every school, and one ridge for all. "plain l1, refitted" is ours,
   with `refit=True`.
 * **Structured models.** Default settings; the mix of the two penalties is fixed, not searched.
-  With refitting, the inner folds score the refitted models, so that another strength may be
-  chosen.
+  With refitting, the inner folds score the refitted models, which may lead to another strength.
 * **Score.** Share of correct labels; for school the explained variance. It is compared, split by
-  split, with the plain model of the best mean score, which is chosen in hindsight and thus favours
-  the plain side. After refitting, the refitted l1 model is among the plain ones.
-* **Size.** Median of the number of different numbers in a model: levels where coefficients are
-  tied, r (d + C - r) for rank r, else non-zero coefficients. It is compared with the plain l1
-  model by the logarithm of one plus the size, so that negative differences are better.
+  split, with the plain model of the best mean score. This model is known only afterwards, which
+  favours the plain side. After refitting, the refitted l1 model is among the plain ones.
+* **Size.** How many numbers describe a model, as a median: levels if coefficients are tied, r (d
+  + C - r) for rank r, else non-zero coefficients. It is compared with the plain l1 model by the
+  logarithm of one plus the size, so that negative differences are better.
 * **Stability.** Mean Dice coefficient of the supports of two splits; 1 means the same support
-  every time. It grows with the size of the support, so every model is compared with plain l1
+  every time. It grows with the size of the support. So every model is compared with plain l1
   models of equal size: for every split the one of {finer} strengths with the nearest number of
-  non-zero coefficients. Standard errors by the jackknife over the splits; no value (-) where all
-  or no coefficients are non-zero. Columns without a penalty (two genes of p53-pathways are in no
-  group) are in every support.
-* **Ties.** Mean adjusted Rand index of the partitions into equal coefficients; the zeros are one
+  non-zero coefficients. Standard errors are by the jackknife over the splits. There is no value
+  (-) where all or no coefficients are non-zero. Columns without a penalty (two genes of
+  p53-pathways are in no group) are in every support.
+* **Ties.** Mean adjusted Rand index of the partitions into equal coefficients; all zeros form one
   part.
 * **Verdicts.** Better or worse (bold) means outside the 95 % interval of Student's t over the
-  splits, with Nadeau and Bengio's correction for the folds of gene data; everything else is
+  splits, with Nadeau and Bengio's correction for the folds of gene data. Everything else is
   undecided. Among so many comparisons one or two are outside by chance.
 * **Seconds.** Processor time of one search with its last fit, one thread.
-* **Not covered.** There are one or two sizes of training rows and two mixes of the penalties, and
-  no clinc150. A [longer run](real-data-scores.md) of scores alone has more cases.
+* **Not covered.** There are only one or two numbers of training rows and two mixes of the
+  penalties, and no clinc150. A [longer run](real-data-scores.md) of scores alone has more cases.
 """
 
 ASPECTS = (
