@@ -142,7 +142,7 @@ class Comparison:
     tuned : dict
         Label -> :class:`Tuned`, empty without ``tune``.
     optimum : Result
-        The certified optimum that gaps are to, by the automatic solver.
+        The certified optimum to which gaps are measured, by the automatic solver.
     value, floor : float
         The optimal value, and the accuracy to which it is certified.
     n_rows, n_features : int
@@ -311,7 +311,7 @@ def _labelled(methods: Sequence[Any] | Mapping[str, Any]) -> dict[str, AnySolver
         ]
         twice = [label for label in labels if labels.count(label) > 1]
         if twice:
-            raise ValueError(f"{twice[0]} is there twice; give a dict of label -> method")
+            raise ValueError(f"{twice[0]} is named twice; give a dict of label -> method")
         found = dict(zip(labels, solvers, strict=True))
     if not found:
         raise ValueError("methods is empty, expected names or solvers such as 'acc-sadmm'")
@@ -350,7 +350,7 @@ def _certified(problem: Problem) -> tuple[Result, float, float]:
     floor = value - max(bounds, default=-math.inf)
     if not math.isfinite(floor):
         raise ValueError(
-            "the optimum of this problem has no certificate, so that gaps would be to nothing; "
+            "the optimum of this problem has no certificate, so gaps to it cannot be measured; "
             f"the automatic solver ended with {first.status.name}"
         )
     # two objectives at the optimum differ by the rounding of a mean over rows

@@ -504,9 +504,7 @@ def test_names_with_brackets_are_shown_as_they_are(run, rows, tmp_path):
 def test_no_column_is_left_when_all_are_dropped(run, rows, tmp_path, named):
     pytest.importorskip("pyarrow")
     csv_of(tmp_path / "t.csv", numbers(rows))
-    one_line(
-        run("fit", named("t.csv"), *SQUARED, "--drop", "a,b"), "no column left beside the target"
-    )
+    one_line(run("fit", named("t.csv"), *SQUARED, "--drop", "a,b"), "no column besides the target")
 
 
 @pytest.mark.parametrize("strength", [["--alpha", "0.02"], ["--cv", "3"]])

@@ -157,7 +157,7 @@ def test_targets_near_zero_leave_float32_rows_as_they_are():
 
 def test_problems_tell_that_targets_are_too_coarse():
     X, y, _ = far("dense")
-    with pytest.warns(UserWarning, match="too coarse in float32, the type of X"):
+    with pytest.warns(UserWarning, match="too coarse in float32"):
         sa.Problem.linear(sa.Squared(), X, y, on_coefficients=sa.L1(0.1))
 
 

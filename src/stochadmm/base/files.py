@@ -182,7 +182,7 @@ def _members(file: IO[bytes], size: int, most: int = 1000) -> dict[str, NDArray[
         if len(members) > most or len({m.filename for m in members}) < len(members):
             raise ValueError("it has too many members, or one twice")
         if sum(m.file_size for m in members) > size:
-            raise ValueError("it declares more than it holds")
+            raise ValueError("it declares more data than it contains")
         return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}
 
 

@@ -354,8 +354,8 @@ def _pickled(value: Any) -> bytes:
         return pickle.dumps(value, protocol=4)
     except Exception as error:
         raise Unidentified(
-            f"{type(value).__module__}.{type(value).__qualname__} holds nothing that could be "
-            f"compared ({error}); give it a method __fingerprint__ that returns its parameters"
+            f"{type(value).__module__}.{type(value).__qualname__} cannot be compared "
+            f"({error}); give it a method __fingerprint__ that returns its parameters"
         ) from error
 
 

@@ -60,7 +60,7 @@ class Table:
         if below.size:
             raise ValueError(
                 f"column {name!r} of {self.path} has the weight {values[below[0]]:g} in row "
-                f"{self.first + below[0] + 1}, expected numbers >= 0; mend it, or name another"
+                f"{self.first + below[0] + 1}, expected numbers >= 0; correct it"
             )
         return values
 
@@ -98,7 +98,7 @@ class Table:
             self.column(name, "columns to drop")
         names = [name for name in self.columns if name not in {*taken, *drop, *self.aside}]
         if self.matrix is None and not names:
-            raise ValueError(f"{self.path} has no column left beside the target; add some")
+            raise ValueError(f"{self.path} has no column besides the target; add one")
         return names
 
     def complete(self, drop: Collection[str]) -> tuple[Table, int]:
@@ -113,8 +113,8 @@ class Table:
             kept &= ~np.isnan(sums)
         if not kept.any():
             raise ValueError(
-                f"every row of {self.path} has a missing value; leave the columns out that have "
-                "most of them, with --drop"
+                f"every row of {self.path} has a missing value; use --drop to leave out "
+                "columns that have many"
             )
         columns = {name: values[kept] for name, values in self.columns.items()}
         left = replace(self, columns=columns, matrix=None if X is None else X[kept])

@@ -32,8 +32,8 @@ class Design:
     def of(cls, table: Table, names: Sequence[str], most_levels: int = 1000) -> Design:
         """Return the design of some columns of a table.
 
-        More than ``most_levels`` texts of one column, or one for every other row, are rather names
-        of rows than categories.
+        A column with more than ``most_levels`` texts, or with one for every other row, looks like
+        names of rows, not like categories.
         """
         if table.matrix is not None:
             return cls({}, int(table.matrix.shape[1]), table.from_zero)
@@ -125,7 +125,7 @@ def _check_categories(table: Table, name: str, count: int, most: int, few: int =
             raise ValueError(f"column {name!r} of {table.path} {odd}")
         raise ValueError(
             f"column {name!r} of {table.path} has {count:,} different texts in {rows:,} rows, "
-            "which are rather names than categories; leave it out with --drop, or encode it first"
+            "too many for categories; leave it out with --drop, or encode it first"
         )
 
 
@@ -138,5 +138,5 @@ def _check_text(table: Table, name: str, values: Array, few: int = 20) -> None:
     place = next(k for k, value in enumerate(values) if str(value) in texts)
     raise ValueError(
         f"column {name!r} of {table.path} has the text {str(values[place])!r} in row {place + 1} "
-        "among numbers; mend it, or leave the column out with --drop"
+        "among numbers; correct it, or leave the column out with --drop"
     )

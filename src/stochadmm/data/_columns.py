@@ -241,7 +241,7 @@ class Asked:
             if name in targets and count > 1:
                 raise DataError(f"{where}: {name!r} is the target and a column too; leave it out")
             if count > 1 or there[name] > 1:
-                raise DataError(f"{where}: column {name!r} is there twice; name every column once")
+                raise DataError(f"{where}: column {name!r} is named twice; name every column once")
         return chosen
 
     def wanted(self, schema: Any, where: str) -> list[str]:

@@ -159,8 +159,8 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             check_number(name, ratio, "a number between 0 and 1", lambda value: 0 <= value <= 1)
         if self.penalty_weights is not None and not (self._ratio or self.l2_ratio):
             raise ValueError(
-                "penalty_weights are those of the l1 norm and the square of columns, and there is "
-                "neither; set l1_ratio or l2_ratio above 0"
+                "penalty_weights apply to the l1 and squared l2 penalties of columns, and this "
+                "model has neither; set l1_ratio or l2_ratio above 0"
             )
         limits = {"max_passes": self.max_passes, "max_seconds": self.max_seconds}
         for name, limit in limits.items():
@@ -430,7 +430,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             if not structure.l2:
                 return 0.0  # nothing is penalized: every fit is the null model
             raise ValueError(
-                "there is no largest alpha: the penalty is a square; choose l1_ratio > 0, or pass "
+                "a squared l2 penalty has no largest useful alpha; choose l1_ratio > 0, or pass "
                 "alphas"
             )
         plain = structure.problem(data, fitting.columns, ridge=False)

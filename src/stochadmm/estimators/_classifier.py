@@ -236,8 +236,8 @@ class Classifier(ClassifierMixin, StructuredModel):  # type: ignore[misc]
         found = targets_of(source, most_classes=MOST_CLASSES)
         if found.outputs is not None:
             raise ValueError(
-                f"a row has {found.outputs} targets in a table of them; a classifier of rows that "
-                "are not in memory takes one label per row, such as y.ravel()"
+                f"y has {found.outputs} columns; a classifier of rows that are not in memory "
+                "takes one label per row, such as y.ravel()"
             )
         if found.classes is None:
             raise ValueError(
@@ -359,8 +359,8 @@ class LabelClassifier(Classifier):
             return weight
         if self._constant.all():
             raise ValueError(
-                "the rows of a fold have one value of every label; use fewer folds, or folds that "
-                "mix the rows"
+                "in one fold every label has the same value in all rows; use fewer folds, or "
+                "folds that mix the rows"
             )
         each = np.ones(len(signs)) if weight is None else weight
         return np.where(self._constant, 0.0, each[:, None])

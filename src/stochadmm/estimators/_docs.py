@@ -24,18 +24,18 @@ standardize : bool, default=False
     Divide the columns by their standard deviations before they are penalized; this makes a scaled
     copy of X. ``coef_`` refers to the columns as given.
 unpenalized : sequence of column names or indices, or a mask, default=()
-    Columns that no penalty and no sign constraint acts on. Chains, grids and operators run over
+    Columns without penalties and sign constraints. Chains, grids and operators run over
     the other columns; edges that touch an unpenalized column are dropped.
 positive : bool, default=False
     Constrain the coefficients to be >= 0.
 bounds : pair or mapping, optional
     Limits ``(lower, upper)`` of the coefficients: numbers for all penalized columns, arrays with
-    one number per column, or ``{{column: (lower, upper)}}``; None is no limit. Zero lies between
-    those of a penalized column. They hold in a refit too.
+    one number per column, or ``{{column: (lower, upper)}}``; None is no limit. For
+    penalized columns zero must lie between them. They hold in a refit too.
 monotone : mapping or array, optional
     Columns whose predictions may only rise (1) or only fall (-1): the sign of their coefficients.
 penalty_weights : mapping or array, optional
-    Factors >= 0 of the l1 norm, and of the square, of single columns; one where nothing is said.
+    Factors >= 0 of the l1 and squared l2 penalties of single columns; one by default.
 {square}refit : bool or float, default=False
     Fit again, without the penalty, on the structure found (zeros, ties, groups, rank), to undo the
     shrinkage; a number between 0 and 1 is its share in the coefficients. Cross-validation then
@@ -62,7 +62,7 @@ verbose : bool or int, default=False
 
 _SQUARE = """
 l2_ratio : float, default=0
-    Share of the square in the penalty: ``(1 - l2_ratio) penalty + l2_ratio/2 sum_j c_j w_j^2``,
+    Share of a squared l2 penalty: ``(1 - l2_ratio) penalty + l2_ratio/2 sum_j c_j w_j^2``,
     with c the ``penalty_weights``.
 """.lstrip("\n")
 
@@ -132,7 +132,7 @@ cv : int, splitter or iterable, optional
 scoring : str or callable, optional
     As in scikit-learn. By default minus the mean loss of the held-out rows; for the squared loss
     minus the mean squared error.
-one_standard_error : bool, default=False
+one_standard_error : bool, default={simplest}
     Choose the largest alpha whose mean score is within one standard error of the best one.
 n_jobs : int, optional
     Folds to fit in parallel, as in joblib; one by default.
@@ -144,7 +144,7 @@ alpha_ : float
 best_index_ : int
     Its place in ``alphas_``.
 l1_ratio_ : float
-    The share of the l1 norm; the best one of a list. Alphas and scores are those beside it.
+    The share of the l1 norm; the best one of a list. Alphas and scores belong to it.
 alphas_ : ndarray of shape (n_alphas,)
     Strengths tried, from the largest down.
 score_path_ : ndarray of shape (n_alphas, n_folds)
@@ -191,7 +191,8 @@ def estimator(cls: T) -> T:
     loss = _LOSS["classifier" if classifies else "regressor"]
     square = _SQUARE if "l2_ratio" in inspect.signature(cls).parameters else ""
     shared = _SHARED.format(square=square)
-    parameters = (_CV if searches else _ALPHA, own["Parameters"], loss, shared)
+    search = _CV.format(simplest=getattr(cls, "one_standard_error", False))
+    parameters = (search if searches else _ALPHA, own["Parameters"], loss, shared)
     attributes = (
         _CV_ATTRIBUTES if searches else "",
         own["Attributes"],

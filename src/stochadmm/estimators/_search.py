@@ -157,8 +157,8 @@ class PathCV:
         count = 5 if self.cv is None else self.cv
         if not is_whole(count) or count < 2:
             raise ValueError(
-                f"cv is {self.cv!r}; rows that are not in memory are dealt to folds one by one, "
-                "pass how many (2 or more)"
+                f"cv is {self.cv!r}, expected a number of folds, 2 or more: rows that are not in "
+                "memory are assigned to folds by their numbers"
             )
         if self.scoring is not None or groups is not None:
             name = "scoring" if groups is None else "groups"
@@ -390,7 +390,7 @@ def _compared(scores: list[Array], count: int, max_seconds: float | None) -> Arr
     compared = min(map(len, scores))
     if not compared:
         raise TimeoutError(
-            f"max_seconds = {max_seconds} were over before one alpha was compared in all {count} "
+            f"max_seconds = {max_seconds} passed before one alpha was fitted in all {count} "
             "folds; raise max_seconds"
         )
     return np.stack([score[:compared] for score in scores], axis=1)

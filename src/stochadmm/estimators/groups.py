@@ -209,12 +209,13 @@ class SparseGroups(InGroups):
                 column = j if columns.names is None else columns.names[j]
                 raise ValueError(
                     f"column {column!r} is in two groups; the groups of a sparse group lasso are "
-                    "disjoint, OverlappingGroupRegressor and -Classifier take others"
+                    "disjoint; OverlappingGroup... estimators take others"
                 )
             labels[group] = g
         alone = (labels == len(members)) & (columns.factor * self._ratio == 0)
         if members and (alone & columns.bounded).any():
-            # what only a bound holds has no row of its own: certificates would not see it free
+            # a column with only a bound would get no row of the structure, and certificates would
+            # not treat it as free
             norms = GroupL2(1 - self._ratio, copies.sizes)
             return Structure([(copies, norms)], self._ratio, labels=names, members=members)
         found, sizes = np.unique(labels, return_counts=True)

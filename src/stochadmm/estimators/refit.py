@@ -85,8 +85,8 @@ def of_kernel(operator: Any, zero: Array) -> Space:
     rows = as_sparse(operator)
     if rows is None:
         raise ValueError(
-            f"refit needs the operator as a matrix, and one of {operator.shape[1]} columns is "
-            "known by its products alone; pass a matrix, or set refit=False"
+            f"refit needs the operator as a matrix, but only the products of this one with "
+            f"{operator.shape[1]} columns are known; pass a matrix, or set refit=False"
         )
     blocks, used = [], []
     outputs = zero.reshape(zero.shape[0], -1).T

@@ -55,7 +55,7 @@ class Structured(Tables, StructuredModel):
         Weights of the penalized differences: by the exposure of the two levels and the number of
         levels; one; or standard ones divided by the differences in a first fit.
     remainder : {"default", "drop"}, default="default"
-        What becomes of columns that ``terms`` does not name.
+        What to do with columns that ``terms`` does not name: the term of their type, or nothing.
     unseen : {"error", "base", "mean"}, default="error"
         Levels met in prediction only: refused, taken as the base level, or as the average level.
         Levels on a `Map` have the mean of their neighbors.

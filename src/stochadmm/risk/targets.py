@@ -38,8 +38,8 @@ def check_targets(loss: Any, y: Any, n_rows: int, dtype: np.dtype[Any]) -> Array
         return np.asarray(y)
     if too_coarse(dtype, [y]):
         warnings.warn(
-            f"y is far from zero beside its deviation, and too coarse in {dtype}, the type of X; "
-            "pass X as float64, or subtract a constant from y",
+            f"y is far from zero relative to its deviation, and too coarse in {dtype}, the type "
+            "of X; pass X as float64, or subtract a constant from y",
             UserWarning,
             stacklevel=2,
         )

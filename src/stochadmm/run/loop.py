@@ -76,8 +76,8 @@ class Request:
         if not isinstance(self.resume, bool):
             if self.resume is not None and self.start is not None:
                 raise ValueError(
-                    "resume and start are both given, but a run goes on where it stopped; leave "
-                    "out resume to begin at start"
+                    "resume and start are both given, but a resumed run starts where it stopped; "
+                    "leave one of them out"
                 )
             return self.resume
         if self.resume and self.checkpoint is None:

@@ -167,7 +167,7 @@ def streamed_null_model(
     bounds = bounds_of(unit)
     if bounds is not None and free_but_for_bounds(unit, bounds, workspace):
         raise ValueError(
-            "alpha_max is not available: bounds hold what no penalty does, which needs rows in "
+            "alpha_max is not available: bounds on columns without a penalty need rows in "
             "memory; pass alphas instead"
         )
     bases = [basis for _, basis in one_block(unit, workspace).null_directions()]

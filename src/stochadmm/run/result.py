@@ -105,13 +105,12 @@ class Result:
         How the run ended, and both numbers of the stopping rule in words.
     n_epochs, n_passes, n_gradients, seconds
         Work done; ``seconds`` is wall time, certificates included. ``n_passes`` are reads: rows
-        read / n. ``n_gradients`` are component gradients / n, the unit of the papers: where a step
-        takes two gradients of a row that it reads once, it counts two. With rows in memory
-        those reads count that the method's steps make. With rows from a source, where a read is
-        what costs, all count: for constants before the first step, for certificates, and for the
-        last look at the answer. A stochastic method that starts from zero takes its constants and
-        its first snapshot from the same read, so that its epochs count the same in memory and
-        from a source.
+        read / n. ``n_gradients`` are component gradients / n, the unit of the papers: two for a
+        step that takes two gradients of a row and reads it once. With rows in memory only the
+        reads of the method's steps count. With rows from a source, where reads are expensive, all
+        count: for constants before the first step, for certificates, and for the final evaluation.
+        A stochastic method that starts from zero takes its constants and its first snapshot from
+        the same read, so its epochs count the same in memory and from a source.
     output
         The method's own last point, bit for bit: x^ of the last epoch of ACC-SADMM. The answer
         (``coef``, ``x1``, ``x2``) is the best point that was measured, with exact structure.

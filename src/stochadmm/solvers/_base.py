@@ -173,8 +173,8 @@ class Solver(Generic[StateT]):
             raise self._draws_rows()
         if not in_parts(source) and not decodes(source):
             raise Unsuitable(
-                f"{self.name} draws rows from everywhere, and {type(source).__name__} is read "
-                "from beginning to end only; use 'auto', or make fast files of it with "
+                f"{self.name} draws rows at random, but {type(source).__name__} can only be "
+                "read from beginning to end; use 'auto', or make fast files of it with "
                 "stochadmm.data.spill(source, folder)"
             )
 

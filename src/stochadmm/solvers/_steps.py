@@ -181,7 +181,7 @@ class Average:
     def point(self) -> Pair:
         """The mean of at least one point."""
         if self.value is None:
-            raise ValueError("the average of nothing is no point; add one first")
+            raise ValueError("no point was added to the average; add one first")
         return self.value
 
     def copy(self) -> Average:
