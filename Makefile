@@ -78,7 +78,7 @@ test: export OMP_NUM_THREADS = 1
 test: $(EXT)
 	$(BIN)/python -m pytest -n 2 -m "not slow" $(PYTEST_ARGS)
 
-# Statements that the tests run, by room; the report for an editor is build/coverage/report.json.
+# Statements that the tests run, by package; the report for an editor is build/coverage/report.json.
 coverage: export OPENBLAS_NUM_THREADS = 1
 coverage: export MKL_NUM_THREADS = 1
 coverage: export OMP_NUM_THREADS = 1
