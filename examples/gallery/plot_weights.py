@@ -20,7 +20,7 @@ years = rng.choice([0.25, 0.5, 1.0], n)
 rate = np.exp(-0.5 + np.select([np.arange(ages) < 8, np.arange(ages) < 20], [0.8, 0.0], 0.4))
 visits = rng.poisson(years * rate[age])
 X = np.eye(ages)[age]
-options = {"loss": "poisson", "alpha": 2e-3, "l1_ratio": 0.0, "tol": 1e-11}
+options = {"loss": "poisson", "alpha": 2e-3, "l1_ratio": 0.0, "tol": 1e-9}
 persons = sa.FusedLassoRegressor(**options).fit(X, visits, offset=np.log(years))
 
 # %%

@@ -505,7 +505,7 @@ def test_errors_say_what_to_do(params, words):
 def test_a_warning_names_both_numbers_and_one_knob():
     X, y = sample(classes=2)
     slow = "sampled-newton"  # by itself so small a fit is one call
-    with pytest.warns(ConvergenceWarning, match=r"gap .*asked for 1.00e-04.*raise max_passes"):
+    with pytest.warns(ConvergenceWarning, match=r"gap .*tolerance 1.00e-04.*raise max_passes"):
         model = sa.FusedLassoClassifier(alpha=1e-4, max_passes=1, solver=slow).fit(X, y)
     assert model.status_ is sa.Status.MAX_PASSES
     assert "NOT converged" in model.summary()

@@ -73,7 +73,7 @@ FusedLassoRegressor with squared loss, alpha = 0.1, l1_ratio = 0.5
 R2 0.7633 on the training rows
 4 of 6 coefficients are not zero, 3 degrees of freedom
 3 sets of equal coefficients along the graph
-Converged: relative duality gap SMALL, asked for 1.00e-04, after SOME passes by auto
+Converged: relative duality gap SMALL, tolerance 1.00e-04, after SOME passes by auto
 AIC 594.098, BIC 603.993"""
 
 TOLD_COUNTS = """\
@@ -81,7 +81,7 @@ OverlappingGroupRegressor with poisson loss, alpha = 0.1, l1_ratio = 0
 Deviance explained (D2) 0.2228 on the training rows
 4 of 6 coefficients are not zero, 5 degrees of freedom
 2 of 3 groups are active
-Converged: relative duality gap SMALL, asked for 1.00e-04, after SOME passes by auto
+Converged: relative duality gap SMALL, tolerance 1.00e-04, after SOME passes by auto
 AIC 536.637, BIC 553.128"""
 
 TOLD_CLASSIFIER = """\
@@ -89,7 +89,7 @@ GraphFusedClassifier of 2 classes with logistic loss, alpha = 0.05, l1_ratio = 0
 Accuracy 0.875 on the training rows
 4 of 6 coefficients are not zero, 4 degrees of freedom
 4 sets of equal coefficients along the graph
-Converged: relative duality gap SMALL, asked for 1.00e-04, after SOME passes by auto
+Converged: relative duality gap SMALL, tolerance 1.00e-04, after SOME passes by auto
 AIC 145.538, BIC 158.731"""
 
 TOLD_LABELS = """\
@@ -97,7 +97,7 @@ SparseLowRankClassifier of 2 labels with logistic loss, alpha = 0.05, l1_ratio =
 Accuracy (all labels right) 0.805 on the training rows
 8 of 12 coefficients are not zero, 10 degrees of freedom
 rank 2 of at most 2
-Converged: relative duality gap SMALL, asked for 1.00e-04, after SOME passes by auto
+Converged: relative duality gap SMALL, tolerance 1.00e-04, after SOME passes by auto
 AIC 237.169, BIC 270.152"""
 
 TOLD_SEARCH = """\
@@ -105,7 +105,7 @@ LassoRegressorCV with huber loss, alpha = 0.0285531, l1_ratio = 1
 Deviance explained (D2) 0.7503 on the training rows
 4 of 6 coefficients are not zero, 5 degrees of freedom
 alpha chosen among 5 by 2 folds: held-out mean loss 0.5712 +- 0.0087, at the largest alpha 2.192
-Converged: relative duality gap SMALL, asked for 1.00e-04, after SOME passes by auto"""
+Converged: relative duality gap SMALL, tolerance 1.00e-04, after SOME passes by auto"""
 
 TOLD_TARIFF = """\
 StructuredRegressor with poisson loss, alpha = 0.01
@@ -118,7 +118,7 @@ age: 5 levels in 3 classes (rows, target, relativity)
 fuel: 2 levels in 2 classes (rows, target, relativity)
     a                                     194           60    0.993
     b                                     206           62    1.000 (base)
-Converged: relative duality gap SMALL, asked for 1.00e-04, after SOME passes by auto
+Converged: relative duality gap SMALL, tolerance 1.00e-04, after SOME passes by auto
 AIC 526.801, BIC 542.767"""
 
 
@@ -158,6 +158,6 @@ def test_the_summary_on_the_first_page_is_the_one_that_is_printed():
     if not PAGE.exists():
         pytest.skip("the documentation is not part of this distribution")
     shown = re.search(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
-    shown = re.sub(r"gap \S+, asked", "gap SMALL, asked", shown)
+    shown = re.sub(r"gap \S+, tolerance", "gap SMALL, tolerance", shown)
     shown = re.sub(r"after \d+ passes and \S+ s", "after SOME passes", shown)
     assert told(model) == shown.strip()

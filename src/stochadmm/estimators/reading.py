@@ -31,8 +31,8 @@ class Readable:
         One line each: the model, its loss and its strength; the score of the training rows, with
         the weights of the fit (R2, deviance explained, or accuracy; not for rows in files); how
         many coefficients are not zero, and the degrees of freedom; the structure found; how the
-        solver ended, with the certified relative duality gap and the one that was asked for
-        (``tol``), effective passes and seconds; AIC and BIC where the loss is a likelihood.
+        solver ended, with the certified relative duality gap and the tolerance (``tol``),
+        effective passes and seconds; AIC and BIC where the loss is a likelihood.
 
         Returns
         -------
@@ -49,7 +49,7 @@ class Readable:
         R2 0.99... on the training rows
         4 of 6 coefficients are not zero, 3 degrees of freedom
         3 sets of equal coefficients along the graph
-        Converged: relative duality gap ..., asked for 1.00e-04, after ... passes and ... s by auto
+        Converged: relative duality gap ..., tolerance 1.00e-04, after ... passes and ... s by auto
         AIC ..., BIC ...
         """
         check_is_fitted(self)

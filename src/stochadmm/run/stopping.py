@@ -109,7 +109,7 @@ class Gap(Rule):
         what = "KKT residual" if record.gap is None else "duality gap"
         kind = "relative " if self.relative or record.gap is None else ""
         shown = "not available" if value is None else f"{value:.2e}"
-        return f"{kind}{what} {shown}, asked for {self.tol:.2e}"
+        return f"{kind}{what} {shown}, tolerance {self.tol:.2e}"
 
     def wanted_gap(self) -> Gap:
         return self
@@ -178,7 +178,7 @@ class Residuals(Rule):
     def describe(self, record: Record) -> str:
         return (
             f"feasibility {record.feasibility:.2e} and KKT residual {record.kkt_residual}, "
-            f"asked for {self.tol:.2e}"
+            f"tolerance {self.tol:.2e}"
         )
 
 
