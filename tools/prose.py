@@ -35,10 +35,11 @@ def sentences(text: str) -> list[tuple[int, str]]:
     for block in (r"^(```|:::|\$\$).*?^\1", r"^---\n.*?^---$", r"<!--.*?-->"):
         text = re.sub(block, lambda m: re.sub(r"[^\n]", "", m[0]), text, flags=re.M | re.S)
     text = re.sub(r"^(\||#|    |\{\{|```).*$", "", text, flags=re.M)
-    text = re.sub(r"^\s*([*-]|\d+\.) ", "\n", text, flags=re.M).replace("\n\n", "\n.\n")
+    # a new item, like an empty line, ends a sentence
+    text = re.sub(r"^[ \t]*([*-]|\d+\.) ", "\x1e ", text, flags=re.M).replace("\n\n", "\n\x1e\n")
     text = re.sub(r"\]\([^)]*\)", "]", text)
     found, line = [], 1
-    for piece in re.split(r"(?<=[.!?:;])(?=\s|\*\*\s)", text):
+    for piece in re.split(r"(?<=[.!?:;])(?=\s|\*\*\s)|\x1e", text):
         start = line + len(piece) - len(piece.lstrip("\n"))
         line += piece.count("\n")
         found.append((start, " ".join(piece.split())))
