@@ -16,6 +16,7 @@ import numpy as np
 from ..base.clock import NEVER, Deadline
 from ..base.immutable import copied
 from ..base.protocols import Array
+from ..base.serialize import CACHE
 from ..base.workspace import Workspace
 from ..certificates import DualPoint
 from ..problem import Pair, Problem
@@ -63,6 +64,8 @@ class NewtonState:
     """What the result says of the run, by name."""
     setup_counted: bool = False
     """Whether the reads are counted for what the curvature needs once: Gram matrix, sampler."""
+    model: Any = field(default=None, repr=False, metadata=CACHE)
+    """The first model, or the last one: a run that begins where another ended takes it over."""
 
     @property
     def lower_bound(self) -> float:

@@ -105,7 +105,7 @@ def lower_bound(
     enough : float
         A cost that is not looked at more closely.
     sharp : bool
-        Whether the equation is added up again in twice the precision.
+        Whether the equation may be added up again in twice the precision.
     """
     error = rounding(f2, form, u, mu, size, workspace=workspace)
     for t in nearby(factor) if value is None else (factor,):
@@ -116,13 +116,21 @@ def lower_bound(
             else value
         )
         if np.isfinite(bound):
-            # a pass in twice the precision has next to no rounding of its own: what it costs is
-            # far less than what the proof of a smaller charge would
-            found = residual(f2, form, v, eta, error) if sharp and v is not None else None
-            left, own = found or (t * gradient + form.St @ eta, error)
-            own = own + unsettled(form, eta)
             worth = max(enough, 0.01 * max(objective - bound, 0.0))
-            bound -= charge(f2, form, z, v, eta, left, own, objective, worth, workspace=workspace)
+            left, off = t * gradient + form.St @ eta, unsettled(form, eta)
+            # Ordinary rounding mostly costs next to nothing. Of many free directions it costs a
+            # proof that a pass in twice the precision makes superfluous: there that comes first.
+            rough = not (sharp and form.has_many_free)
+            known = (z, v) if rough else (None, None)
+            cost = charge(
+                f2, form, *known, eta, left, error + off, objective, worth, workspace=workspace
+            )
+            if sharp and cost > worth and v is not None:
+                left, own = residual(f2, form, v, eta, error) or (left, error)
+                cost = charge(
+                    f2, form, z, v, eta, left, own + off, objective, worth, workspace=workspace
+                )
+            bound -= cost
         if np.isfinite(bound):
             break
     return DualPoint(bound, eta, cast(Array, v), t)

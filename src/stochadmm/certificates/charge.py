@@ -65,8 +65,8 @@ def charge(
 ) -> float:
     """Return a bound on ``|<r, x>|`` over all x with ``F(x) <= objective``.
 
-    ``residual`` is r as computed, ``error`` its rounding, ``z`` predictions near those of u. A
-    bound of at most ``enough`` is not improved.
+    ``residual`` is r as computed, ``error`` its rounding, ``z`` predictions near those of u.
+    Without z and u only penalties bound x. A bound of at most ``enough`` is not improved.
     """
     rho = np.abs(residual) + error
     if not np.isfinite(objective) or not np.isfinite(rho).all():
@@ -84,8 +84,8 @@ def charge(
         rows, free = split.absorb(rho)
         total = split.cost(rows, level)
         if np.isfinite(total) and any(c.any() for c in free):
-            if z is None or u is None:  # not kept: nothing is known along free directions
-                return np.inf
+            if z is None or u is None:  # nothing is known along free directions
+                break
             total += _along_free(
                 f2, form, split, z, u, mu, free, level, objective + total, workspace
             )

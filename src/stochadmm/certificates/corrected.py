@@ -120,8 +120,7 @@ def corrected_point(
     left = at.gradient + sample.pull_back(du) + form.St @ nearest
     error = rounding(f2, form, at.derivative, nearest, workspace=workspace)
     # along many free directions rounding itself is worth taking
-    many_free = sum(basis.shape[1] for _, basis in form.null_directions()) >= 10
-    is_open = many_free or not (np.abs(left) <= error).all()
+    is_open = form.has_many_free or not (np.abs(left) <= error).all()
     is_open = is_open and not hessian.implicit
     point = DualPoint(-np.inf, mu, at.derivative, 0.0)
     for corrects in (is_open, not is_open):
@@ -136,7 +135,7 @@ def corrected_point(
             u = at.derivative.copy()
             u[sample.index] += derivatives
             rest = None
-            if many_free:
+            if form.has_many_free:
                 rest = residual(f2, form, u, multiplier, error)
             if rest is not None:  # the digits that the sum above has lost
                 derivatives = derivatives - hessian.derivative_change(_solved(hessian, rest[0]))

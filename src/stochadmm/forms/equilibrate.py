@@ -235,8 +235,6 @@ def _told_apart(problem: Problem, workspace: Workspace) -> tuple[Problem, Array]
     f2 = loss_of_rows(problem.f2)
     if f2 is None or f2.storage != DENSE or f2.dtype != np.float64:
         return None
-    if not workspace.rows.once(_any_alike, f2):  # as mostly, and seen at once
-        return None
     d, A2 = f2.n_features, cast(Any, problem.A2)
     free, kind = np.ones(d, dtype=bool), np.zeros(d)
     if problem.h2 is not None:
@@ -249,8 +247,10 @@ def _told_apart(problem: Problem, workspace: Workspace) -> tuple[Problem, Array]
             own = (l1 != 0) | (l2 != 0) | np.isfinite(low) | np.isfinite(high)
             held.append(own.reshape(term.size, -1).any(axis=1))
         free = ~np.concatenate(held)[:d]
+    if np.count_nonzero(free) < 2 or not workspace.rows.once(_any_alike, f2):  # as mostly
+        return None
     if A2 is not None:
-        if not offers(A2, Has.SPARSE) or not free.any():
+        if not offers(A2, Has.SPARSE):
             return None
         A = sparse.csr_array(A2.tosparse())
         kind = (A.T @ np.random.default_rng(0).standard_normal(A.shape[0]))[:d]

@@ -66,7 +66,9 @@ class IndependentRows:
     def of(cls, problem: Problem, workspace: Workspace) -> IndependentRows | None:
         """Return the problem in changed variables, made once; None where it has no such form."""
         f2 = loss_of_rows(problem.f2)
-        if f2 is None or f2.n_outputs is not None or not has_one_block(problem):
+        if f2 is None or f2.n_outputs is not None or problem.A2 is None:
+            return None
+        if not has_one_block(problem):
             return None
         if f2.n_terms * f2.n_columns > NUMBERS:
             return None

@@ -272,6 +272,11 @@ class OneBlock:
         found = [(index, self.solver(mask).null) for index, mask in self.groups]
         return [(index, basis) for index, basis in found if basis.shape[1]]
 
+    @property
+    def has_many_free(self) -> bool:
+        """Whether ten directions or more are free: then rounding along them is what matters."""
+        return sum(basis.shape[1] for _, basis in self.null_directions()) >= 10
+
 
 def outputs_by_mask(mask: Array) -> list[tuple[Any, Array]]:
     """Return groups of outputs that share their mask, as (index, mask)."""

@@ -31,6 +31,8 @@ class Memory:
     """Where the last run on the same rows ended, for the next one: a path's next strength."""
 
     last: NewtonState | None = None
+    model: Any = None
+    """Its last model of the curvature; a state does not keep it, for it holds rows."""
 
 
 def memory_of(f2: Any) -> Memory:
@@ -107,8 +109,11 @@ class Newton(Solver[NewtonRun]):
         if dual is not None:
             mu = p.form.from_multiplier(multiplier, deadline=deadline)
         run = Run(np.random.default_rng(0), None, deadline)
-        known = workspace.rows.once(memory_of, problem.f2).last
+        memory = workspace.rows.once(memory_of, problem.f2)
+        known = memory.last
         s = start(p, METHODS[self.plan].plan, run, None if x is None else point, mu, known)
+        if known is not None and s.at is known.at:
+            s.model = memory.model
         state = NewtonRun(
             x=s.x,
             output=s.x,
@@ -140,7 +145,8 @@ class Newton(Solver[NewtonRun]):
             verdict = step(p, s.newton, METHODS[self.plan].plan, run)
         s.failed, s.settled = verdict is Verdict.GIVE_UP, verdict is Verdict.AT_ROUNDING
         s.own_bound = s.own_bound and not s.failed
-        s.workspace.rows.once(memory_of, problem.f2).last = s.newton
+        memory = s.workspace.rows.once(memory_of, problem.f2)
+        memory.last, memory.model, s.newton.model = s.newton, s.newton.model, None
         s.n_epochs += 1
         _show(p, s)
 
