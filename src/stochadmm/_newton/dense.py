@@ -74,7 +74,8 @@ class SampledRows:
     def model(self, p: Composite, s: NewtonState, run: Run) -> RowHessian:
         f2, at = p.rows, s.at
         if s.model is not None:  # of a run that ended here, such as that of a path's last strength
-            return replace(s.model, sampled=s.model.sampled.at(at.derivative))
+            last: RowHessian = s.model
+            return replace(last, sampled=last.sampled.at(at.derivative))
         if s.trust.sample_size >= f2.n_terms:
             sample = RowSample(f2, at.predictions, at.derivative)
         else:
@@ -88,8 +89,8 @@ class SampledRows:
         # dual equation is closed on the rows.
         single = f2.n_columns >= 256
         sampled = SampledHessian(sample, shares_curvature(f2, at.predictions), single=single)
-        s.model = RowHessian(sampled, fraction).damped(s.trust.damping)
-        return s.model
+        s.model = made = RowHessian(sampled, fraction).damped(s.trust.damping)
+        return made
 
     def observe(self, p: Composite, s: NewtonState, old: Evaluation) -> None:
         """Learn nothing: the next Hessian is made anew."""

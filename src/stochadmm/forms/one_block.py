@@ -275,7 +275,7 @@ class OneBlock:
     @property
     def has_many_free(self) -> bool:
         """Whether ten directions or more are free: then rounding along them is what matters."""
-        return sum(basis.shape[1] for _, basis in self.null_directions()) >= 10
+        return bool(sum(basis.shape[1] for _, basis in self.null_directions()) >= 10)
 
 
 def outputs_by_mask(mask: Array) -> list[tuple[Any, Array]]:
