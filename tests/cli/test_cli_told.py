@@ -54,8 +54,7 @@ def test_a_terminal_has_progress_beside_the_answer(run, rows):
     ("options", "named"),
     [
         (["--cv", "3"], "--cv"),
-        (["--one-standard-error"], "--one-standard-error"),
-        (["--best-score"], "--best-score"),
+        (["--choose", "best"], "--choose"),
     ],
 )
 def test_a_strength_is_given_or_chosen(run, rows, tmp_path, options, named):

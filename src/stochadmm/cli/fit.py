@@ -58,12 +58,9 @@ def fit(
     cv: Annotated[
         int | None, typer.Option(min=2, help="Folds that choose alpha; 5 if absent.")
     ] = None,
-    simplest: Annotated[
-        bool | None,
-        typer.Option(
-            "--one-standard-error/--best-score",
-            help="Strongest penalty within one s.e. of the best (default of terms), or best.",
-        ),
+    choose: Annotated[
+        str | None,
+        typer.Option(help="Alpha of --cv: best, or simplest within one s.e."),
     ] = None,
     edges: Edges = None,
     groups: Groups = None,
@@ -110,9 +107,10 @@ def fit(
     check_place(out, overwrite)
     if checkpoint is not None and alpha is None:
         raise ValueError("--checkpoint is for one fit, not for a search; pass --alpha")
-    if alpha is not None and (cv is not None or simplest is not None):
-        rule = "--one-standard-error" if simplest else "--best-score"
-        unused = rule if cv is None else "--cv"
+    if choose not in (None, "best", "simplest"):
+        raise ValueError(f"--choose is {choose!r}, expected best or simplest")
+    if alpha is not None and (cv is not None or choose is not None):
+        unused = "--choose" if cv is None else "--cv"
         raise ValueError(
             f"--alpha and {unused} exclude each other; leave --alpha out to choose it"
         )
@@ -145,8 +143,8 @@ def fit(
         options["l1_ratio"] = l1_ratio
     if alpha is None:
         options |= {"cv": 5 if cv is None else cv, "eps": eps}
-        if simplest is not None:
-            options["one_standard_error"] = simplest
+        if choose is not None:
+            options["one_standard_error"] = choose == "simplest"
     else:
         options["alpha"] = alpha
     more = {"checkpoint": checkpoint, "memory": None if memory == HALF else memory}
