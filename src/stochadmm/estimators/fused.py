@@ -55,7 +55,8 @@ class Fused(StructuredModel):
     def _found(self) -> list[str]:
         groups = sum(np.unique(row).size for row in np.atleast_2d(self.levels_))
         kind = "equal or opposite" if _edges(self._differences)[1].any() else "equal"
-        return [f"{groups} sets of {kind} coefficients along the graph"]
+        sets = "set" if groups == 1 else "sets"
+        return [f"{groups} {sets} of {kind} coefficients along the graph"]
 
     def _ties(self, fitting: Fitting, coef: Array) -> tuple[Array, Array]:
         """Return labels of the levels, and signs of the coefficients in them."""

@@ -192,7 +192,7 @@ def summary(model: Any) -> str:
         lines.append(f"{_score_name(model)} {model._fit_score:.4g} on the training rows")
     lines.append(
         f"{nonzero} of {model.coef_.size} coefficients are not zero, "
-        f"{model.dof_} degrees of freedom"
+        f"{model.dof_} degree{'' if model.dof_ == 1 else 's'} of freedom"
     )
     lines += model._found()
     lines.append(
