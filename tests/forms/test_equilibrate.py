@@ -139,8 +139,8 @@ def test_penalties_see_the_coefficients_of_the_user(name, intercept):
     from benchmarks.covering import conic_optimum
 
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((80, 5)) * np.array([300.0, 1.0, 1.0, 0.01, 1.0])
-    y = X @ np.array([1e-2, 1.0, 0.5, 10.0, 0.0]) + 0.1 * rng.standard_normal(80)
+    X = rng.standard_normal((80, 5)) * np.array([1e4, 1.0, 1.0, 0.01, 1.0])
+    y = X @ np.array([3e-4, 1.0, 0.5, 10.0, 0.0]) + 0.1 * rng.standard_normal(80)
     problem = sa.Problem.linear(sa.Squared(), X, y, intercept=intercept, **PENALTIES[name](5))
     assert equilibrated(problem) is not None
     result = sa.minimize(problem, stop=1e-9)

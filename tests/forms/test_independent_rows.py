@@ -106,3 +106,21 @@ def test_a_path_ends_where_single_fits_do():
         start = sa.minimize(problem, stop=sa.Gap(1e-8), start=start)
         alone = sa.minimize(problem, stop=sa.Gap(1e-8))
         assert start.objective == pytest.approx(alone.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_rounded_coefficients_of_long_trends_keep_their_differences_exact(empty):
+    rng = np.random.default_rng(1)
+    n, d = 40, 12_000
+    X = np.zeros((n, d + empty))  # an empty column is seen by no row and no penalty
+    X[np.arange(n).repeat(20), rng.integers(d, size=20 * n)] = rng.standard_normal(20 * n)
+    y = X[:, :d].sum(axis=1) + rng.standard_normal(n)
+    D = sa.Differences(d, order=3)
+    structure = sa.operators.PadColumns(D, 1) if empty else D
+    unit = sa.Problem.linear(
+        sa.Squared(), X, y, structure=structure, on_structure=sa.L1(1.0), intercept=True
+    )
+    problem = at_strength(unit, 0.3 * alpha_max(unit))
+    found = sa.minimize(problem, stop=sa.Gap(1e-6), max_passes=1000)
+    assert found.converged
+    assert np.count_nonzero(D.matvec(found.x2[:d])) <= n

@@ -33,6 +33,9 @@ from .composite import Composite, DataTerm, is_quadratic, why_no_form
 from .interfaces import Candidate, NewtonState, Plan, Run
 from .trust import Trust
 
+DENSE = 5e7
+"""Entries up to which few dense rows are copied column by column: 600 MB."""
+
 
 class SweptColumns:
     """The columns of the data as sweeps visit them, the free ones last and in a basis."""
@@ -280,7 +283,11 @@ def why_no_coordinates(problem: Problem, workspace: Workspace) -> str | None:
     f2 = loss_of_rows(problem.f2, Has.CURVATURE_PARTS)
     if f2 is None:
         return "the loss offers no curvature"
-    if f2.storage != CSR or f2.n_entries > 0.1 * f2.n_terms * f2.n_features:
+    sparse = f2.storage == CSR and f2.n_entries <= 0.1 * f2.n_terms * f2.n_features
+    # Models of coupled outputs are only multiplied with. Where rows are few, so are the entries
+    # in use, and a sweep over them costs less than a product with all rows.
+    few = f2.n_outputs is not None and f2.n_terms < f2.n_features and f2.n_entries <= DENSE
+    if not (sparse or few):
         return "rows are not sparse"
     if not available():
         return "there is no compiled code"

@@ -443,6 +443,12 @@ def _even_columns(problem: Problem, workspace: Workspace) -> Units | None:
     if workspace.rows.once(_plainly_even, f2):
         return None
     size, ratio, _ = _columns(_some_rows(f2))
+    # A column that a structure couples to others may be 30 times smaller: its coefficient is near
+    # theirs, and other units would hide what the structure is. Of thousands of columns with an
+    # entry or two each, some are that small by chance.
+    usual = float(np.median(size[size > 0])) if size.any() else 0.0
+    larger = np.maximum(size, np.minimum(30.0 * size, usual))
+    size = np.where(_coupled(problem), larger, size)
     seen = np.append(size[size > 0], np.ones(int(f2.intercept)))
     uneven = seen.size > 0 and (
         seen.max() > min(SPREAD * seen.min(), EXTREME) or seen.min() < 1 / EXTREME
@@ -536,6 +542,17 @@ def _tied(problem: Problem) -> Array:
     if A2 is None or not offers(A2, Has.SPARSE):
         return np.full(n, A2 is not None)
     return np.bincount(sparse.csr_array(A2.tosparse()).indices, minlength=n)[:n] > 0
+
+
+def _coupled(problem: Problem) -> Array:
+    """Return the mask of the columns that share rows of the constraint with others."""
+    n = problem.shape2[0] - problem.intercept
+    A2: Any = problem.A2
+    if A2 is None or not offers(A2, Has.SPARSE):
+        return np.zeros(n, dtype=bool)
+    S = sparse.csr_array(A2.tosparse())
+    shared = np.repeat(np.diff(S.indptr) > 1, np.diff(S.indptr))
+    return np.bincount(S.indices[shared], minlength=n)[:n] > 0
 
 
 def _scaled_data(f2: FiniteSum, shift: Array | None, tied: bytes) -> tuple[FiniteSum, Array]:

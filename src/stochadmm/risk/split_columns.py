@@ -92,7 +92,7 @@ class SplitColumns:
 
     def by_column(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
         """Return the own columns and then the free ones in CSC form: pointers, rows, entries."""
-        both = self._XT
+        both = sparse.csr_array(self._XT)
         if self.free.shape[1]:
             both = sparse.csr_array(sparse.vstack([both, sparse.csr_array(self.free.T)]))
         rows = both.indices.astype(np.int32, copy=False)

@@ -152,3 +152,19 @@ def test_penalties_without_a_conjugate_are_served_by_acc_sadmm(loss):
     assert found.objective <= best.objective * (1 + 1e-8)
     with pytest.raises(sa.solvers.Unsuitable, match="conjugate"):
         sa.minimize(stated(OnlyValue()), "sampled-newton")
+
+
+def test_classes_of_few_dense_rows_and_many_columns_are_swept_column_by_column():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 1500))
+    z = X[:, :20] @ rng.standard_normal((20, 4))
+    y = (z + rng.gumbel(size=z.shape)).argmax(axis=1)
+    problem = sa.Problem.linear(
+        sa.Multinomial(4), X, y, intercept=True, on_coefficients=sa.L1(0.02)
+    )
+    found = sa.minimize(problem, stop=sa.Gap(1e-6), max_passes=500)
+    assert found.converged
+    assert found.info["route"] == "coordinate-newton"
+    other = sa.minimize(problem, "working-set", stop=sa.Gap(1e-4), max_passes=500)
+    assert found.objective == pytest.approx(other.objective, rel=1e-4)
+    assert found.objective - found.gap <= other.objective

@@ -74,7 +74,8 @@ class Auto(Solver[State]):
         * "newton": proximal Newton steps, the Hessian from a sample of rows;
         * "gram": the Gram matrix of a quadratic loss;
         * "low-rank-gram", "low-rank-newton": the same two with a nuclear norm;
-        * "coordinate-newton": sparse rows, many columns or outputs, and an l1 norm;
+        * "coordinate-newton": sparse rows, many columns or outputs, and an l1 norm; a few dense
+          rows where outputs are coupled;
         * "few-columns", "working-set": a working set of columns, in one compiled call or in Newton
           steps;
         * "tied-newton": one factorization of a sparse structure, and the levels of tied columns;
@@ -138,7 +139,7 @@ class Auto(Solver[State]):
         yield "low-rank-newton", large, partial(LowRankNewton().plan, problem)
         # 2 to 60 times as fast as others from 1,000 columns on, level with them at 400 to 600
         many = large or d >= 1000
-        yield "coordinate-newton", many, "sparse rows, coefficients held one by one"
+        yield "coordinate-newton", many, "coefficients held one by one: sweeps over columns"
 
     def _by_size(self, problem: Problem, workspace: Workspace, again: bool) -> Rows:
         """Yield what numbers of rows and columns lead to."""
