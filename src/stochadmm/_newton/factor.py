@@ -21,7 +21,7 @@ from scipy.sparse.linalg import splu
 
 from ..base.protocols import Array
 from ..forms.one_block import OneBlock
-from ..forms.structure import Structure
+from ..forms.structure import Structure, fills_in
 from ..penalties import segments
 from ..risk import FiniteSum
 from ..risk.finite_sum import dense_rows
@@ -154,17 +154,18 @@ def factored_structure(
         shift = np.where(free, 1e-7 * size, 0.0)
     L: Any = sparse.csc_array(gram if shift is None else gram + sparse.diags_array(shift))
     d = L.diagonal()
+    solve: Callable[[Array], Array]
     if L.nnz == np.count_nonzero(d):
 
-        def solve(right: Array) -> Array:
-            return np.asarray(right / (d if right.ndim == 1 else d[:, None]))
+        def by_diagonal(right: Array) -> Array:
+            return np.asarray((right.T / d).T)
 
+        solve = by_diagonal
+    elif fills_in(L):
+        solve = _by_iterations(L, _constants(gram, free) if free.any() else None)
     else:
         mode = {"SymmetricMode": True}
-        factor = splu(L, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=mode)
-
-        def solve(right: Array) -> Array:
-            return np.asarray(factor.solve(right))
+        solve = splu(L, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=mode).solve
 
     if not len(long):
         return FactoredStructure(rows, turned, sigma, gram, None, shift, solve)
@@ -177,6 +178,54 @@ def factored_structure(
         return np.asarray(first - spread @ cho_solve(inner, long @ first))
 
     return FactoredStructure(rows, turned, sigma, gram, long, shift, with_long)
+
+
+def _constants(gram: Any, free: Array) -> Any:
+    """Return the directions that the structure leaves free, one per component of its columns.
+
+    Along them ``gram`` vanishes. They are constant where its rows are differences, and one free
+    column where it has none; other ones are left to the iterations.
+    """
+    count, label = connected_components(gram, directed=False)
+    d = label.size
+    N = sparse.csr_array((np.ones(d), (np.arange(d), label)), (d, count))
+    whole = np.ones(count, dtype=bool)
+    whole[label[~free]] = False
+    return sparse.csc_array(N[:, np.flatnonzero(whole)])
+
+
+def _by_iterations(L: Any, null: Any) -> Callable[[Array], Array]:
+    """Return ``right -> L^-1 right`` by conjugate gradients, nearly to rounding.
+
+    For graphs without small separators: their factor is full, and for the same reason they are
+    well-conditioned, but for the directions that are free. These are solved for apart.
+    """
+    inverse = 1.0 / L.diagonal()
+    own = None
+    if null is not None and null.shape[1]:
+        own = 1.0 / (null.T @ (L @ null)).diagonal()
+
+    def nearly(r: Array) -> Array:
+        y: Array = (r.T * inverse).T
+        return y if own is None else np.asarray(y + null @ (own * (null.T @ r).T).T)
+
+    def solve(right: Array) -> Array:
+        r = np.array(right, dtype=np.float64)
+        y, done = np.zeros_like(r), 1e-11 * np.linalg.norm(r, axis=0)
+        step, before = np.zeros_like(r), np.ones(r.shape[1:])
+        for _ in range(500):
+            if (np.linalg.norm(r, axis=0) <= done).all():
+                break
+            ahead = nearly(r)
+            now = (r * ahead).sum(axis=0)
+            step = ahead + (now / np.maximum(before, 1e-300)) * step
+            image = L @ step
+            curved = (step * image).sum(axis=0)
+            t = np.where(curved > 0, now / np.maximum(curved, 1e-300), 0.0)
+            y, r, before = y + t * step, r - t * image, now
+        return y
+
+    return solve
 
 
 def long_rows(S: Any) -> NDArray[np.bool_]:

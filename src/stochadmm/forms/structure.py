@@ -37,9 +37,10 @@ class Limits:
         grids have a dozen, and beyond fill-in outgrows the dense matrix.
     seconds : float
         Of the null space of a dense matrix, per cube of its side, on a slow core.
-    fill : float
-        Entries that the factor of a large structure may have (2.4 GB, a minute). Graphs without
-        small separators have more, and least squares with them need few iterations.
+    fill, full : float
+        Entries that the factor of a large structure may have (2.4 GB, a minute), and their share
+        of a full matrix above which it is as good as full. Graphs without small separators have
+        more, and least squares with them need few iterations.
     negligible : float
         Share of the largest below which squared pivots and eigenvalues count as zero: what
         rounding leaves of a dependent column, squared, is far below.
@@ -49,6 +50,7 @@ class Limits:
     entries: int = 30
     seconds: float = 3e-10
     fill: float = 2e8
+    full: float = 0.1
     negligible: float = 1e-10
 
 
@@ -184,7 +186,7 @@ class StructureSolver:
             return cls._untied(rows, mask, wide.diagonal())
         if d > LIMITS.dense:
             null = sparse.hstack([units, _guesses(rows)]).tocsc()
-            if fill_bound(wide) > LIMITS.fill:
+            if fills_in(wide):
                 return cls(rows, mask, None, null)
             ridge = 1e-10 * float(wide.diagonal().max(initial=1.0))
             shifted = sparse.csc_array(wide + ridge * sparse.eye_array(d))
@@ -264,6 +266,12 @@ class StructureSolver:
             y = self.factor.solve(w)
             value, v = float(np.linalg.norm(y)), y
         return 0.5 / np.sqrt(value) if value > 0 else 0.0
+
+
+def fills_in(matrix: Any) -> bool:
+    """Say whether the Cholesky factor of a symmetric sparse matrix is as good as full."""
+    full = max(LIMITS.full * float(matrix.shape[0]) ** 2, 1e6)
+    return fill_bound(matrix) > min(full, LIMITS.fill)
 
 
 def fill_bound(matrix: Any) -> float:
