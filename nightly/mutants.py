@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -67,7 +68,7 @@ RULES = (
     Rules("base/serialize.py", ("tests/run/test_checkpoints.py",)),
     Rules("base/files.py", ("tests/base/test_files.py", "tests/run/test_checkpoints.py")),
     Rules("run/checkpoint.py", ("tests/run/test_checkpoints.py",)),
-    Rules("run/stopping.py", ("tests/run/test_statuses.py", "tests/run/test_driver.py")),
+    Rules("run/stopping.py", ("tests/run/test_statuses.py", "tests/run/test_result.py")),
 )
 KINDS = re.compile(
     "NumberReplacer|ReplaceComparison|ReplaceBinaryOperator_(?!BitOr)|ReplaceUnary|AddNot|"
@@ -186,6 +187,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants")
     parser.add_argument("--only", nargs="*", default=[""], help="beginnings of module names")
     asked = parser.parse_args()
+    # a shell's background jobs ignore what some tests send to themselves
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began, out = time.perf_counter(), asked.out.resolve()
     copy = out / "copy"
     shutil.rmtree(copy, ignore_errors=True)

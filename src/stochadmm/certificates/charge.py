@@ -72,7 +72,8 @@ def charge(
     if not np.isfinite(objective) or not np.isfinite(rho).all():
         return np.inf
     least = workspace.rows.once(least_conjugate, f2)
-    level, held = objective + least + _rest(form), workspace.once(two_sided, form)
+    level = objective + least + workspace.once(_rest, form)
+    held = workspace.once(two_sided, form)
     if not np.isfinite(level):
         # a part without a least value, such as a linear one: no level of the others follows, and
         # the loss alone bounds a solution; the number is but a scale for how far derivatives move
@@ -104,7 +105,7 @@ def least_value(f2: FiniteSum, form: OneBlock, *, workspace: Workspace) -> float
 
     Its equation holds without rounding, so that it needs no proof of a bounded solution.
     """
-    total = workspace.rows.once(least_conjugate, f2) + _rest(form)
+    total = workspace.rows.once(least_conjugate, f2) + workspace.once(_rest, form)
     return -total if np.isfinite(total) else -np.inf
 
 
