@@ -45,6 +45,15 @@ def test_a_masked_volume_is_drawn_as_slices_with_gaps_outside_the_mask():
     assert np.isnan(image[0, 0]) and np.isfinite(image[0, 1])
 
 
+def test_a_chain_is_drawn_as_steps():
+    model = fitted("chain", 4, names=list("abcd"))
+    ax = model.plot_coef_graph()
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.coef_)
+    assert [label.get_text() for label in ax.get_xticklabels()] == list("abcd")
+    cut = fitted([("a", "b"), ("c", "d")], 4, names=list("abcd"))
+    assert not cut.plot_coef_graph(positions=np.eye(4)[:, :2]).lines
+
+
 def test_names_of_columns_are_written_beside_the_nodes():
     pytest.importorskip("networkx")
     model = fitted([("a", "b"), ("c", "d")], 4, names=list("abcd"))

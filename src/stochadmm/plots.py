@@ -129,7 +129,7 @@ def plot_coef_graph(
 
     ``names`` are written beside the nodes as far as they fit, those of the largest coefficients
     where there are many; a ``Grid``, masked or not, is drawn as an image, a volume
-    as its slices side by side.
+    as its slices side by side. A chain of all columns in their order is drawn as steps.
     """
     from matplotlib.collections import LineCollection
 
@@ -142,6 +142,16 @@ def plot_coef_graph(
         ax.set_facecolor("0.92")  # cells outside the mask
         ax.figure.colorbar(picture, ax=ax, label="coefficient")
         ax.set(xticks=[], yticks=[])
+        return ax
+    chain = np.column_stack([np.arange(values.size - 1), np.arange(1, values.size)])
+    in_order = np.array_equal(np.unique(np.sort(edges, axis=1), axis=0), chain)
+    if positions is None and values.size > 1 and in_order and not np.any(opposite):
+        ax.step(np.arange(values.size), values, where="mid")
+        ax.axhline(0.0, color="0.8", linewidth=0.8, zorder=0)
+        ax.set(xlabel="column", ylabel="coefficient")
+        if names is not None and values.size <= 20:
+            labels = [plain(name) for name in names]
+            ax.set_xticks(np.arange(values.size), labels, rotation=45, ha="right")
         return ax
     places = np.asarray(_layout(values.size, edges) if positions is None else positions, float)
     if places.shape != (values.size, 2):

@@ -73,13 +73,14 @@ class Fused(StructuredModel):
     def plot_coef_graph(self, ax: Any = None, positions: Any = None, names: Any = None) -> Any:
         """Draw the graph with its nodes colored by coefficient, negative edges as broken lines.
 
+        A chain of all columns is drawn as steps, a grid, masked ones too, as an image.
+
         Parameters
         ----------
         ax : matplotlib axes, optional
             Where to draw; returned.
         positions : array of shape (n_features, 2), optional
-            Positions of the columns; by default a layout by networkx, or a line. Grids, masked
-            ones too, are drawn as images.
+            Positions of the columns; by default a layout by networkx, or a line.
         names : sequence of str, optional
             Names to write beside the nodes; those of the columns of a frame by default.
 
