@@ -124,3 +124,26 @@ def test_rounded_coefficients_of_long_trends_keep_their_differences_exact(empty)
     found = sa.minimize(problem, stop=sa.Gap(1e-6), max_passes=1000)
     assert found.converged
     assert np.count_nonzero(D.matvec(found.x2[:d])) <= n
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "share"), [(120, 100, 0.01), (120, 100, 0.99), (700, 190, 0.3)]
+)
+def test_smooth_columns_that_leave_a_square_model_no_digit_are_no_trouble(n, d, share):
+    rng = np.random.default_rng([0, d, 2])
+    place = np.linspace(0, 1, d)
+    X = np.exp(-(((place - rng.random(n)[:, None]) / 0.1) ** 2))
+    y = X @ np.abs(2 * place - 1)
+    y = y / y.std() + 0.3 * rng.standard_normal(n)
+    unit = sa.Problem.linear(
+        sa.Squared(),
+        X,
+        y,
+        structure=sa.Differences(d, order=3),
+        on_structure=sa.L1(1.0),
+        intercept=True,
+    )
+    found = sa.minimize(at_strength(unit, share * alpha_max(unit)), max_passes=50)
+    assert found.converged
+    knots = np.abs(np.diff(found.x2[:-1], n=3))
+    assert (knots > 1e-9 * np.abs(found.x2).max()).any()

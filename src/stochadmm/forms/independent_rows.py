@@ -48,7 +48,8 @@ class NewRows:
     N: Any = field(repr=False)
     sums: RunningSums = field(repr=False)
     size: Array = field(repr=False)
-    """Root mean squares of the columns ``X R``: the unit of their rounding."""
+    """Root mean squares of the columns ``X R``, with what rounding of their sums may have added in
+    units of float64."""
 
 
 @dataclass(frozen=True)
@@ -187,4 +188,9 @@ def _new_rows(f2: FiniteSum, of: Any, start: int, stop: int) -> NewRows | None:
     inner -= Q @ (Q.T @ inner)
     data = np.concatenate([np.sqrt(len(Q)) * Q, inner], axis=1)
     new = FiniteSum(f2.loss, data, np.asarray(f2.y), f2.weight, offset=f2.offset)
-    return NewRows(new, Q, T, shift, N, sums, np.sqrt(np.mean(Z * Z, axis=0)))
+    # R has entries of one sign per column: this is |R|' times the sizes of the columns of X, in
+    # units of rounding of the longest type, which is no longer than float64 on some processors
+    terms = np.abs(sums.apply_transposed(np.sqrt(np.mean(X * X, axis=0))))
+    units = sums.order * len(sums.columns) * np.finfo(X.dtype).eps / np.finfo(float).eps
+    size = np.sqrt(np.mean(Z * Z, axis=0)) + units / 64 * terms
+    return NewRows(new, Q, T, shift, N, sums, np.asarray(size, dtype=np.float64))

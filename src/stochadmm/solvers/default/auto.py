@@ -100,6 +100,9 @@ class Auto(Solver[State]):
     name: ClassVar[str] = "auto"
     needs_no_rows: ClassVar[bool] = True
     has_kernel: ClassVar[bool] = True
+    again: ClassVar[bool] = False
+    """Whether one compiled call was made and has not ended with the answer."""
+
     route: str = "auto"
 
     def choose(
@@ -122,7 +125,7 @@ class Auto(Solver[State]):
             for route, asked, reason in rows(problem, workspace, again):
                 if asked and _serves(route, problem, workspace):
                     return route, reason() if callable(reason) else reason
-            view = _view(problem, workspace)
+            view = _view(problem, workspace, again)
             if view is not None:
                 route, why = self.choose(view.reduced, workspace)
                 return route, f"{view.reason}; {why}"
@@ -173,13 +176,16 @@ class Auto(Solver[State]):
         """Return the state of the chosen method."""
         workspace = workspace or Workspace()
         # without its constraint a problem may be small that is not so itself
-        small = self.route == "auto" and _is_small(problem, workspace)
-        route, reason = SMALL if small else self.choose(problem, workspace, small=False)
+        small = self.route == "auto" and not self.again and _is_small(problem, workspace)
         view = None
         if self.route == "auto" and not small:
-            view = _view(problem, workspace)
+            view = _view(problem, workspace, self.again)
         if view is not None:
             return self._start_inside(view, x, dual, workspace, deadline)
+        route, reason = SMALL
+        if not small:
+            route, reason = self.choose(problem, workspace, small=False, again=self.again)
+            reason += ", after one compiled call" if self.again else ""
         solver = _method(route)
         if route in UNASKED or self.route != "auto":  # the others were asked while choosing
             solver.check(problem)
@@ -190,11 +196,7 @@ class Auto(Solver[State]):
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Advance the chosen method by one epoch."""
         if isinstance(state, SmallState) and state.n_epochs > 0 and not state.unfinished:
-            if state.other is None:
-                route, reason = self.choose(problem, state.workspace, small=False, again=True)
-                reason = f"{reason}, after one compiled call"
-                state.notes |= {"route": route, "reason": reason}
-            go_on(problem, state, _method(state.notes["route"]), rng)
+            go_on(problem, state, _AfterOneCall(), rng)
             return
         if not isinstance(state, EliminatedState):
             _method(state.notes["route"]).epoch(problem, state, rng)
@@ -222,7 +224,7 @@ class Auto(Solver[State]):
             if "h2" in view.parts:
                 gradient, reads = view.problem.f2.gradient(point.x2), reads + 1.0
             pulled = view.down_dual(point, multiplier, gradient)
-        inner = self.start(view.reduced, inside, pulled, workspace, deadline)
+        inner = Auto().start(view.reduced, inside, pulled, workspace, deadline)
         inner.engine = choose_engine(view.reduced, "auto", workspace=workspace)
         state = EliminatedState(
             x=point,
@@ -238,12 +240,24 @@ class Auto(Solver[State]):
         return state
 
 
-def _view(problem: Problem, workspace: Workspace) -> Elimination | IndependentRows | None:
+@dataclass(frozen=True)
+class _AfterOneCall(Auto):
+    """The choice where one compiled call has not ended with the answer."""
+
+    again: ClassVar[bool] = True
+
+
+def _view(
+    problem: Problem, workspace: Workspace, again: bool
+) -> Elimination | IndependentRows | None:
     """Return the problem in variables that serve it better, None where there are none."""
     if not problem.is_model:
         return Elimination.of(problem, workspace)
-    wide = _few_columns_matter(problem.f2.n_terms, problem.shape2[0])
-    return IndependentRows.of(problem, workspace) if wide else None
+    # Differences of order k have the condition number d^k: squared, no digit of float64 is left
+    # for d = 150 and k = 3.
+    d = problem.shape2[0]
+    hard = again or d >= 128 or _few_columns_matter(problem.f2.n_terms, d)
+    return IndependentRows.of(problem, workspace) if hard else None
 
 
 def _few_columns_matter(n: int, d: int) -> bool:
