@@ -42,6 +42,8 @@ from .dependence import nullity
 from .null_space import LIVE, FreeSpace
 from .rounding import TINY, UNIT, mean_size, per_row, rounding, unsettled
 
+NEXT = 1e-3
+"""How far a dual point beside the one at hand is, as a share: any is proved."""
 SAFE = 1.001
 """Accuracy of pseudo-inverses."""
 STRONG = 1e11
@@ -79,6 +81,29 @@ def charge(
         # the loss alone bounds a solution; the number is but a scale for how far derivatives move
         level, held = abs(objective) + (abs(least) if np.isfinite(least) else 0.0), held & False
     level = max(level, TINY)
+    best = _proved(f2, form, z, u, mu, rho, held, level, objective, enough, workspace)
+    if enough < best < np.inf and u is not None:
+        nearer = _level(f2, form, u, mu, objective + best)
+        if nearer < 0.5 * level:
+            again = _proved(f2, form, z, u, mu, rho, held, nearer, objective, enough, workspace)
+            best = min(best, again)
+    return best
+
+
+def _proved(
+    f2: FiniteSum,
+    form: OneBlock,
+    z: Array | None,
+    u: Array | None,
+    mu: Array,
+    rho: Array,
+    held: Array,
+    level: float,
+    objective: float,
+    enough: float,
+    workspace: Workspace,
+) -> float:
+    """Return a bound on ``<rho, |x|>`` over the level set, where the penalties are below level."""
     best = np.inf
     for _ in range(2):
         split = Split(form, mu, rho, held)
@@ -98,6 +123,21 @@ def charge(
             break
         held = held & ~weak  # the loss may bound these coordinates better
     return best
+
+
+def _level(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, objective: float) -> float:
+    """Return a bound on the penalties over the level set, from a dual point next to this one.
+
+    ``H >= (1 - t) H + t (<mu, z> - H*(mu))`` beside derivatives t u leaves (1 - t) H over. With t
+    near one this is about the penalty of a solution; with t = 0 it is all that losses can give.
+    """
+    t = 1.0 - NEXT
+    loss, penalty = mean_conjugate(f2, t * u), form.conjugate(mu)
+    if not np.isfinite(loss + penalty):
+        return np.inf
+    most = objective + loss + t * penalty
+    most += 1e-13 * (abs(objective) + abs(loss) + abs(penalty))  # these cancel: their rounding
+    return max(most / NEXT + _rest(form), TINY)
 
 
 def least_value(f2: FiniteSum, form: OneBlock, *, workspace: Workspace) -> float:
