@@ -353,6 +353,18 @@ def _conic_loss(cp: Any, loss: Any, z: Any, y: np.ndarray) -> tuple[Any, Any, li
         return 0.5 * cp.square(cp.pos(1 - cp.multiply(y, z))), None, []
     if isinstance(loss, sa.Poisson):
         return cp.exp(z) - cp.multiply(y, z), None, []
+    if isinstance(loss, sa.Gamma):
+        return z + cp.multiply(y, cp.exp(-z)), None, []
+    if isinstance(loss, sa.NegativeBinomial):
+        k = y + 1 / loss.dispersion
+        return (
+            cp.multiply(k, cp.logistic(z + np.log(loss.dispersion))) - cp.multiply(y, z),
+            None,
+            [],
+        )
+    if isinstance(loss, sa.Tweedie):
+        q, r = 2 - loss.power, loss.power - 1
+        return cp.multiply(y / r, cp.exp(-r * z)) + cp.exp(q * z) / q, None, []
     if isinstance(loss, sa.Quantile):  # the envelope is a minimum over a shift
         shift = cp.Variable(y.shape)
         r = y - z - shift

@@ -14,12 +14,15 @@ the conic solver in the units of ``equilibrate``, made feasible. Wrong is
     python benchmarks/soundness.py [--count 5000] [--seed 0] [--out out/soundness]
     python benchmarks/soundness.py --near --count 1000 --out out/near
     python benchmarks/soundness.py --powers --count 1000 --out out/powers
+    python benchmarks/soundness.py --terms --count 500 --out out/terms
 
 With ``--near`` columns are pairs that differ by 1e-3 to 1e-16 of their size, and penalties see the
 sum of a pair, both, or neither; the truth comes from the coordinates (sum, difference), where the
 same problem is well scaled. With ``--powers`` dense problems are solved with columns, and the
 structure with them, multiplied by two sets of powers of two. No digit changes, so that status,
-objective and gap should be equal to the bit; today they are not everywhere.
+objective and gap should be equal to the bit; today they are not everywhere. With ``--terms`` data
+frames of random factors and numbers are fitted by the structured estimators: any term, loss,
+weights, exposure. Wrong is then also a prediction that is not that of the certified coefficients.
 
 Pieces of 20 problems are kept in the folder, and a second call goes on where the first ended;
 finished ones of a long run are in ``benchmarks/results/soundness.tar.gz``.
@@ -48,7 +51,9 @@ from benchmarks.covering import LEVELS, Case, answer, build, conic_point, meanin
 import stochadmm as sa
 from stochadmm.certificates.relative import gap_scale
 from stochadmm.certificates.repair import pulled_inside, repaired
+from stochadmm.estimators._scores import scored_loss
 from stochadmm.forms.equilibrate import equilibrated
+from stochadmm.problem import at_strength
 
 TOL, TIGHT, PASSES = 1e-6, 1e-9, 10
 SLACK = 1e-12
@@ -145,6 +150,116 @@ def draw_near(number: int) -> tuple[str, sa.Problem, sa.Problem, float]:
     given = stated(np.hstack([first, second]), rows)
     scaled = stated(np.hstack([first, apart / size]), rows @ into)
     return f"{name}-{held}-{unit:.0e}", given, scaled, delta
+
+
+def draw_terms(number: int) -> tuple[Any, Any, np.ndarray, dict[str, Any]]:
+    """Return a structured estimator, a frame, targets, and what else its ``fit`` is given."""
+    import pandas as pd
+
+    rng, T = np.random.default_rng([10, number]), sa.terms
+    n = int(rng.integers(60, 250))
+    k, h = int(rng.integers(3, 9)), int(rng.integers(3, 6))
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(0, k, n),
+            "place": rng.choice([f"p{i}" for i in range(h)], n),
+            "flag": rng.choice(["no", "yes"], n, p=[0.9, 0.1]),
+            "size": 10.0 ** rng.uniform(-3, 3) * rng.standard_normal(n),
+        }
+    )
+    ring = [(f"p{i}", f"p{(i + 1) % h}") for i in range(h)]
+    bounds = [None, (-0.1, 0.2), (0, None)][rng.integers(3)]
+    weight = float(rng.choice([1.0, 1.0, 0.1, 10.0]))
+    ages = (
+        T.Ordered(weight=weight),
+        T.Ordered(order=2, weight=weight),
+        T.Ordered(increasing=True, weight=weight),
+        T.Ordered(bins=3, bounds=bounds),
+        T.Periodic(bounds=bounds),
+        T.Free(levels=True, bounds=bounds),
+        T.Sparse(levels=True),
+        T.Group("age", levels=True),
+        T.Smooth(knots=4, weight=weight),
+    )
+    places = (T.Nominal(bounds=bounds), T.Map(ring, weight=weight), T.Free(), T.Sparse())
+    terms: dict[Any, Any] = {
+        "age": ages[rng.integers(len(ages))],
+        "place": (*places, T.Group("age"))[rng.integers(len(places) + 1)],
+        "flag": (T.Free(), T.Sparse(), T.Nominal())[rng.integers(3)],
+        "size": (T.Free(), T.Sparse(), T.Smooth(knots=5), T.Ordered(bins=4))[rng.integers(4)],
+    }
+    if rng.random() < 0.2:
+        terms["age", "place"] = T.Grid()
+    loss = (
+        "squared",
+        "logistic",
+        "poisson",
+        "gamma",
+        sa.Tweedie(float(rng.uniform(1.1, 1.9))),
+        sa.NegativeBinomial(float(10.0 ** rng.uniform(-2, 1))),
+    )[rng.integers(6)]
+    z = 0.2 * rng.standard_normal(k)[frame["age"]] - 0.5 + 0.5 * (frame["flag"] == "yes")
+    years = rng.uniform(0.1, 1.0, n)
+    mean = np.exp(z.to_numpy()) * years * float(rng.choice([0.1, 1.0, 100.0]))
+    if loss in ("squared", "logistic"):
+        y = z.to_numpy() + rng.standard_normal(n)
+        y = (y > 0).astype(int) if loss == "logistic" else y
+    elif loss == "gamma" or isinstance(loss, sa.Tweedie):
+        y = mean * rng.gamma(1.0, 1.0, n)
+        y = y if loss == "gamma" else y * (rng.random(n) < 0.5)
+    else:
+        y = rng.poisson(mean * (1.0 if loss == "poisson" else rng.gamma(1.0, 1.0, n)))
+    given: dict[str, Any] = {}
+    if loss not in ("squared", "logistic") and rng.random() < 0.6:
+        given["exposure"] = years
+    if rng.random() < 0.3:
+        given["sample_weight"] = rng.integers(0, 4, n).astype(float)
+    options: dict[str, Any] = {
+        "terms": terms,
+        "weights": str(rng.choice(["standard", "standard", "equal", "adaptive"])),
+        "l2_ratio": float(rng.choice([0.0, 0.0, 0.3])),
+        "fit_intercept": bool(rng.random() < 0.9),
+        "tol": TOL,
+        "max_passes": 10 * PASSES,
+    }
+    alpha = float(rng.choice([0.0, *10.0 ** rng.uniform(-5, 0, 9)]))
+    if loss == "logistic":
+        return sa.StructuredClassifier(alpha, **options), frame, y, given
+    return sa.StructuredRegressor(alpha, loss=loss, **options), frame, y, given
+
+
+def judge_terms(number: int, conic: bool) -> list[Row]:
+    """Fit a frame through the estimator and say what was wrong with its result."""
+    model, frame, y, given = draw_terms(number)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        r = model.fit(frame, y, **given).result_
+        classifies = hasattr(model, "decision_function")
+        z = model.decision_function(frame) if classifies else model.predict(frame)
+        z = np.log(z) if not classifies and model.loss != "squared" else z
+        inner = {"sample_weight": None, "offset": None, **given}
+        problem = at_strength(model._prepare(frame, y, **inner).unit, model.alpha)
+        best = model.set_params(tol=TIGHT).fit(frame, y, **given).result_
+    f2 = problem.f2
+    problem = replace(problem, f2=f2.with_loss(scored_loss(f2.loss)))
+    points = [answer(problem, found).x2 for found in (r, best)]
+    if conic:
+        points += _conic(problem)
+    # bounds on differences are met up to the rounding of coefficients, which the result tells
+    value = true_objective(problem, points[0], units=8 + r.feasibility / np.finfo(float).eps)
+    lowest = min(_strict(problem, x) for x in points)
+    wrong = _wrong(problem, r, value, lowest)
+    if not r.feasibility <= 1e-12:
+        wrong = f"{wrong}; outside of its bounds by {r.feasibility:.1e}"
+    own = f2.predict(points[0]) - (0.0 if f2.offset is None else f2.offset)
+    off = float(np.abs(own - z).max() / (1.0 + np.abs(own).max()))
+    if not off <= 1e-9:
+        wrong = f"{wrong}; predictions off by {off:.1e}"
+    kinds = "-".join(type(term).__name__ for term in model.terms.values())
+    case = f"{f2.loss.name}-{kinds}-{model.weights}-{model.alpha:.0e}"
+    status, kind = r.status.name, problem.dtype.name
+    distance = value - lowest
+    return [Row(number, case, "auto", 1.0, kind, status, r.gap, distance, value, wrong)]
 
 
 NEAR: dict[str, tuple[Any, Any]] = {
@@ -270,6 +385,16 @@ def _terms(loss: Any, z: np.ndarray, y: np.ndarray) -> np.ndarray:
         inner = np.minimum(z, one * loss.max_prediction)
         beyond = z - inner
         return np.exp(inner) * (1 + beyond + beyond**2 / 2) - y * z
+    if isinstance(loss, sa.Gamma):
+        inner = np.maximum(z, np.log(y / loss.max_ratio))
+        beyond = inner - z
+        return z + y * np.exp(-inner) * (1 + beyond + beyond**2 / 2)
+    if isinstance(loss, sa.NegativeBinomial):
+        theta = one * loss.dispersion
+        return (y + 1 / theta) * np.logaddexp(0 * z, z + np.log(theta)) - y * z
+    if isinstance(loss, sa.Tweedie):  # as it is inside its range
+        p = one * loss.power
+        return y * np.exp((1 - p) * z) / (p - 1) + np.exp((2 - p) * z) / (2 - p)
     r = y - z  # the quantile loss, smoothed by a parabola between its two derivatives
     s, tau = one * loss.smoothing, one * loss.level
     u = np.clip(r / s, tau - 1, tau)
@@ -410,6 +535,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="number of the first one")
     parser.add_argument("--near", action="store_true", help="nearly dependent columns")
     parser.add_argument("--powers", action="store_true", help="columns times powers of two")
+    parser.add_argument("--terms", action="store_true", help="terms of data frames")
     parser.add_argument("--conic-every", type=int, default=10)
     parser.add_argument("--out", type=Path, default=Path("out/soundness"))
     options = parser.parse_args()
@@ -417,9 +543,10 @@ def main() -> int:
     no_bound = 0
     judged = judge_near if options.near else judge_powers
     if not (options.near or options.powers):
+        plain = judge_terms if options.terms else judge
 
         def judged(number: int) -> list[Row]:
-            return judge(number, number % options.conic_every == 0)
+            return plain(number, number % options.conic_every == 0)
 
     last = options.seed + options.count
     for row in rows_of(options.out, last, judged, options.seed):

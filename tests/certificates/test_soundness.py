@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.soundness import judge
+from benchmarks.soundness import judge, judge_terms
 
 import stochadmm as sa
 
@@ -18,6 +18,13 @@ PER_BLOCK = 10
 def test_no_result_claims_more_or_less_than_is_true(block):
     for number in range(PER_BLOCK * block, PER_BLOCK * (block + 1)):
         wrong = [row for row in judge(number, conic=number % 50 == 0) if row.wrong]
+        assert not wrong, wrong
+
+
+@pytest.mark.parametrize("block", range(3))
+def test_no_fit_of_terms_claims_more_or_less_than_is_true(block):
+    for number in range(PER_BLOCK * block, PER_BLOCK * (block + 1)):
+        wrong = [row for row in judge_terms(number, conic=number % 50 == 0) if row.wrong]
         assert not wrong, wrong
 
 
