@@ -54,6 +54,7 @@ model = sa.StructuredRegressorCV(
     alphas=8,
     eps=0.01,
     cv=3,
+    one_standard_error=True,
     refit=True,
 )
 model.fit(policies, "claims", exposure="years")

@@ -355,7 +355,7 @@ def test_folds_know_levels_that_only_other_folds_have():
     model = sa.StructuredRegressorCV(terms=TERMS, loss="poisson", alphas=4, cv=3)
     model.fit(frame, "claims", exposure="years")
     assert np.isfinite(model.score_path_).all()
-    assert model.one_standard_error and "rare" in model.level_map_["brand"]
+    assert "rare" in model.level_map_["brand"]
 
 
 def test_models_travel_through_pickle_clone_pipelines_and_searches():
@@ -520,3 +520,52 @@ def test_pictures_have_a_panel_for_every_factor():
     np.testing.assert_array_equal(zone.collections[0].get_offsets(), points)
     assert cells.images[0].get_array().shape == (12, 4)
     pyplot.close("all")
+
+
+def test_small_strengths_and_many_levels_are_certified():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"age": rng.integers(0, 60, 20_000), "brand": rng.integers(0, 30, 20_000)}
+    )
+    years = rng.uniform(0.2, 1.0, 20_000)
+    claims = rng.poisson(0.1 * np.exp(0.5 * (frame["age"] < 20)) * years)
+    terms = {"age": T.Ordered(), "brand": T.Nominal()}
+    model = sa.StructuredRegressor(1e-5, terms=terms, loss="poisson", tol=1e-8)
+    assert model.fit(frame, claims, exposure=years).result_.converged
+
+
+def test_numbers_in_texts_are_in_the_order_of_their_size():
+    frame = pd.DataFrame({"ratio": ["13-15", "9-12", "6-8", "9-12", "0.5-6"] * 20})
+    model = sa.StructuredRegressor(0.0, terms={"ratio": T.Ordered()})
+    model.fit(frame, np.tile([4.0, 3.0, 2.0, 3.0, 1.0], 20))
+    assert list(model.level_map_["ratio"]) == ["0.5-6", "6-8", "9-12", "13-15"]
+
+
+def test_a_search_notes_rows_without_exposure_once():
+    frame = motor(300)
+    frame.loc[:9, ["years", "claims"]] = 0
+    model = sa.StructuredRegressorCV(terms={"age": T.Ordered()}, loss="poisson", alphas=2, cv=3)
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always")
+        model.fit(frame[["age", "years", "claims"]], "claims", exposure="years")
+    assert sum("exposure of zero" in str(note.message) for note in notes) == 1
+
+
+def test_a_summary_says_where_all_levels_are_merged():
+    frame, words = motor(300), "This alpha merges all levels"
+    terms = {"brand": T.Nominal(), "fuel": T.Free()}
+    model = sa.StructuredRegressor(10.0, terms=terms, remainder="drop", loss="poisson")
+    assert words in model.fit(frame, "claims").summary()
+    assert words not in model.set_params(alpha=1e-4).fit(frame, "claims").summary()
+
+
+def test_a_square_of_strength_zero_is_no_penalty():
+    frame = motor(300)[["age", "brand", "claims"]]
+    terms = {"age": T.Ordered(order=2), "brand": T.Nominal(bounds=(-0.1, 0.2))}
+    model = sa.StructuredRegressor(0.0, terms=terms, loss="poisson", l2_ratio=0.3)
+    assert model.fit(frame, "claims").result_.converged
+    plain = sa.StructuredRegressor(0.0, terms=terms, loss="poisson").fit(frame, "claims")
+    np.testing.assert_allclose(model.predict(frame), plain.predict(frame), rtol=1e-4)
+    path = model.path(frame, "claims", alphas=[0.01])
+    one = model.set_params(alpha=0.01).fit(frame, "claims")
+    np.testing.assert_allclose(path.results[0].objective, one.result_.objective, rtol=1e-4)

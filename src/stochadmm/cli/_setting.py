@@ -9,6 +9,7 @@ import numpy as np
 
 from stochadmm.losses import FOR_LABELS, FOR_NUMBERS
 from stochadmm.structures.given import Kind, given_graph
+from stochadmm.terms import read_columns
 
 from ._columns import Table, as_texts
 from ._design import Design
@@ -271,7 +272,8 @@ class TermSetting(TableSetting):
         self.notes = table.notes([*asked.taken, *asked.dropped], set(self.terms))
         for name in named["ordered"]:
             if table.columns[name].dtype == object:
-                levels = sorted({str(value) for value in table.columns[name]} - {""})
+                (column,) = read_columns(table.columns[name][:, None]).values()
+                levels = [str(level) for level in column.coded[0] if level != ""]
                 shown = ", ".join(levels[:6]) + (", ..." if len(levels) > 6 else "")
                 self.notes.append(f"levels of {name!r} are in the order of texts: {shown}")
 

@@ -142,9 +142,8 @@ def fit(
     if l1_ratio is not None:
         options["l1_ratio"] = l1_ratio
     if alpha is None:
-        options |= {"cv": 5 if cv is None else cv, "eps": eps}
-        if choose is not None:
-            options["one_standard_error"] = choose == "simplest"
+        simplest = {"one_standard_error": choose == "simplest"}
+        options |= {"cv": 5 if cv is None else cv, "eps": eps} | simplest
     else:
         options["alpha"] = alpha
     more = {"checkpoint": checkpoint, "memory": None if memory == HALF else memory}

@@ -240,9 +240,14 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
             mask[[index(column) for column in given]] = True
         return mask
 
-    def _notices(self, fitting: Fitting) -> list[str]:
+    def _notices(self, fitting: Fitting, exposure: Any) -> list[str]:
         """Return what is probably not meant, before a fit or a path."""
-        return [] if fitting.data.offset is None else fitting.data.notices()
+        notices = [] if fitting.data.offset is None else fitting.data.notices()
+        if exposure is not None and not np.asarray(exposure).all():
+            notices.append(
+                "rows with an exposure of zero are left out; their targets are zero too"
+            )
+        return notices
 
     def _fit(
         self,
@@ -259,7 +264,7 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         self._check_parameters()
         budget, workspace = budget or Budget.after(self.max_seconds), workspace or Workspace()
         fitting = self._prepare(X, y, sample_weight, offset, exposure, memory)
-        for notice in self._notices(fitting):
+        for notice in self._notices(fitting, exposure):
             warnings.warn(f"{type(self).__name__}: {notice}", UserWarning, stacklevel=3)
         problem = at_strength(fitting.unit, self._strength)
         watched = None
@@ -466,9 +471,11 @@ class StructuredModel(Readable, CallbackSupportMixin, BaseEstimator):  # type: i
         """
         model = self._plain()
         model._check_parameters()
+        model.alpha = 1.0  # the strengths to come are not that of the estimator, which may be zero
         budget = Budget.after(model.max_seconds)
-        fitting = model._prepare(*model._parts(X, y, sample_weight, offset, exposure))
-        for notice in model._notices(fitting):
+        X, y, sample_weight, offset, exposure = model._parts(X, y, sample_weight, offset, exposure)
+        fitting = model._prepare(X, y, sample_weight, offset, exposure)
+        for notice in model._notices(fitting, exposure):
             warnings.warn(f"{type(model).__name__}: {notice}", UserWarning, stacklevel=2)
         workspace, found = Workspace(), []
         alphas = model._grid(fitting, alphas, eps, workspace.run())

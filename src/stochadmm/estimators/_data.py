@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -301,11 +300,6 @@ def with_exposure(
                 f"row {row} has an exposure of zero and the target {y[row]}; correct the "
                 "exposure, or drop the row"
             )
-        warnings.warn(
-            "rows with an exposure of zero are left out; their targets are zero too",
-            UserWarning,
-            stacklevel=4,
-        )
         given = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
         weight = np.where(none, 0.0, given)
         e = np.where(none, 1.0, e)

@@ -132,7 +132,7 @@ cv : int, splitter or iterable, optional
 scoring : str or callable, optional
     As in scikit-learn. By default minus the mean loss of the held-out rows; for the squared loss
     minus the mean squared error.
-one_standard_error : bool, default={simplest}
+one_standard_error : bool, default=False
     Choose the largest alpha whose mean score is within one standard error of the best one.
 n_jobs : int, optional
     Folds to fit in parallel, as in joblib; one by default.
@@ -191,8 +191,7 @@ def estimator(cls: T) -> T:
     loss = _LOSS["classifier" if classifies else "regressor"]
     square = _SQUARE if "l2_ratio" in inspect.signature(cls).parameters else ""
     shared = _SHARED.format(square=square)
-    search = _CV.format(simplest=getattr(cls, "one_standard_error", False))
-    parameters = (search if searches else _ALPHA, own["Parameters"], loss, shared)
+    parameters = (_CV if searches else _ALPHA, own["Parameters"], loss, shared)
     attributes = (
         _CV_ATTRIBUTES if searches else "",
         own["Attributes"],

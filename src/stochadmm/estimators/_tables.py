@@ -22,6 +22,7 @@ from ..run.result import Result
 from ..terms import Smooth
 from ..terms._blocks import bin_name
 from ..terms._columns import as_frame
+from ..terms._terms import Fused
 from ._design import Part
 
 _SHOWN = 12  # classes of a term in a summary
@@ -237,6 +238,16 @@ class Tables:
                 )
             if len(own) > _SHOWN:
                 found.append(f"    and {len(own) - _SHOWN} more, see table_")
+        fused = [
+            labels.any()
+            for part, labels in zip(self._design.parts, self._classes, strict=True)
+            if isinstance(part.term, Fused)
+        ]
+        if fused and not any(fused):
+            found.append(
+                "This alpha merges all levels: a smaller one tells some apart, and "
+                f"{type(self).__name__.removesuffix('CV')}CV chooses one"
+            )
         return found
 
 

@@ -36,11 +36,11 @@ class InGroups(StructuredModel):
     groups: Any = None
     group_weights: Any = None
 
-    def _notices(self, fitting: Fitting) -> list[str]:
+    def _notices(self, fitting: Fitting, exposure: Any) -> list[str]:
         _, copies = fitting.columns.groups(self.groups, self.group_weights)
         listed = np.concatenate([np.empty(0, dtype=np.intp), *map(np.asarray, copies.groups)])
         alone = np.setdiff1d(fitting.columns.penalized, listed)
-        notices = super()._notices(fitting)
+        notices = super()._notices(fitting, exposure)
         if self._ratio > 0 or not alone.size:
             return notices
         names = fitting.columns.names

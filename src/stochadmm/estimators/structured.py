@@ -197,7 +197,8 @@ class Structured(Tables, StructuredModel):
         terms = chosen(self.terms, columns, self.remainder, setting.declared, numbers)
         if not terms:
             raise ValueError("terms is empty; give a term for one column at least")
-        square = self.l2_ratio > 0
+        # without a penalty there is no square either
+        square = self.l2_ratio > 0 and getattr(self, "alpha", 1.0) > 0
         self._design = design = built(
             terms, columns, mass, setting, bool(self.fit_intercept), square
         )
@@ -437,8 +438,6 @@ class StructuredClassifier(Classifier, Structured):
 class StructuredSearch(PathCV):
     """A search whose folds know the levels of all rows."""
 
-    one_standard_error: bool = True
-
     def fit(
         self: Any,
         X: Any,
@@ -480,8 +479,6 @@ class StructuredSearch(PathCV):
 class StructuredRegressorCV(StructuredSearch, StructuredRegressor):
     """`StructuredRegressor` with alpha chosen by cross-validation.
 
-    By default it is the largest one within one standard error of the best.
-
     Examples
     --------
     >>> import numpy as np
@@ -500,8 +497,6 @@ class StructuredRegressorCV(StructuredSearch, StructuredRegressor):
 @estimator
 class StructuredClassifierCV(StructuredSearch, StructuredClassifier):
     """`StructuredClassifier` with alpha chosen by cross-validation.
-
-    By default it is the largest one within one standard error of the best.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -44,11 +45,26 @@ class Column:
         if self.missing.any():
             found = list(dict.fromkeys(self.values[~self.missing].tolist()))
         try:
-            found.sort(key=None if self.categories is None else self.categories.index)
+            found.sort(key=by_size if self.categories is None else self.categories.index)
         except TypeError:
             found.sort(key=lambda value: (type(value).__name__, str(value)))
         number.update((value, code) for code, value in enumerate(found))
         return found, np.fromiter(map(number.__getitem__, rows), np.int64, len(rows))
+
+
+def by_size(value: Any) -> Any:
+    """Return a key that sorts texts by their letters, and the numbers in them by size.
+
+    Examples
+    --------
+    >>> from stochadmm.terms._columns import by_size
+    >>> sorted(["9-12 kW", "13-15 kW", "6-8 kW"], key=by_size)
+    ['6-8 kW', '9-12 kW', '13-15 kW']
+    """
+    if not isinstance(value, str):
+        return value
+    pieces = re.split(r"(\d+(?:\.\d+)?)", value)
+    return [float(piece) if i % 2 else piece for i, piece in enumerate(pieces)], value
 
 
 def _coded_numbers(values: Array, missing: Array) -> tuple[list[Any], Array]:
