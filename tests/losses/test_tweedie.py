@@ -184,3 +184,14 @@ def test_rows_from_a_source_give_the_same_fit(loss):
     memory = model.fit(X, y).coef_
     streamed = model.fit(sa.data.ArraySource(X, y)).coef_
     np.testing.assert_allclose(streamed, memory, atol=1e-4)
+
+
+@pytest.mark.parametrize("power", [1.01, 1.99])
+def test_powers_near_their_ends_are_fitted_refitted_and_scored(power):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3))
+    y = np.exp(0.3 * X[:, 0]) * rng.gamma(1.0, 1.0, 200) * (rng.random(200) < 0.7)
+    model = sa.LassoRegressor(0.001, loss=sa.Tweedie(power), refit=True).fit(X, y)
+    assert model.result_.converged
+    expected = d2_tweedie_score(y, model.predict(X), power=power)
+    assert model.score(X, y) == pytest.approx(expected, rel=1e-9)

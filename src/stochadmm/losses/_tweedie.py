@@ -198,8 +198,10 @@ class Tweedie(Elementwise):
         y = super().check_targets(y)
         if (y < 0).any():
             raise ValueError("y has negative values; Tweedie needs amounts, 0 or more")
-        top = self.max_part ** (1.0 / (2.0 - self.power))
-        if y.max() >= top:  # no prediction would lie inside the range
+        # no prediction would lie inside the range; where powers are near 2 its end is no number
+        end = np.log(self.max_part) / (2.0 - self.power)
+        if y.max() > 0 and np.log(y.max()) >= end:
+            top = np.exp(end)
             raise ValueError(
                 f"y goes up to {y.max():g}, but max_part = {self.max_part:.4g} allows less than "
                 f"{top:.4g}; use Tweedie(power).suited(y), or a larger max_part"
