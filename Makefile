@@ -189,6 +189,7 @@ docs: $(DOCTOOLS) $(EXT)
 # What takes hours, piece by piece; what has ended is not run again. NIGHT="--only fuzz --scale 0.01"
 NIGHT ?=
 nightly: $(EXT)
+	@$(BIN)/python -m pip install -q -c constraints.txt cosmic-ray
 	$(BIN)/python -m nightly $(NIGHT)
 
 linklist:

@@ -188,6 +188,23 @@ PIECES = (
         400_000,
         6,
     ),
+    Piece(
+        "mutants",
+        "small changes of the numerical rules are noticed by the tests",
+        (
+            PYTHON,
+            "-m",
+            "nightly.mutants",
+            "--count",
+            "{count}",
+            "--seed",
+            "{seed}",
+            "--out",
+            "{out}",
+        ),
+        300,
+        3,
+    ),
     Piece("slow", "the slow tests pass", (PYTHON, "-m", "pytest", "-q", "-n", "2", "-m", "slow")),
     Piece("hardware", "the tests pass as other processors round", ("make", "test-hardware")),
     Piece(
