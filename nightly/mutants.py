@@ -36,6 +36,7 @@ SHARE = 0.85
 SECONDS = 600.0
 """Seconds after which tests of a mutant count as failed: it runs without an end."""
 FITS = ("tests/golden", "tests/solvers/test_second_order.py")
+NEWTON = ("tests/solvers/test_newton_rules.py", "tests/golden")
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,11 @@ class Rules:
 
 
 RULES = (
-    Rules("_newton/loop.py", ("tests/golden",)),
-    Rules("_newton/line_search.py", ("tests/golden",)),
-    Rules("_newton/trust.py", ("tests/golden",)),
-    Rules("_newton/dense.py", ("tests/golden",)),
-    Rules("_newton/duals.py", ("tests/golden", "tests/certificates/test_null_space.py")),
+    Rules("_newton/loop.py", NEWTON),
+    Rules("_newton/line_search.py", NEWTON),
+    Rules("_newton/trust.py", NEWTON),
+    Rules("_newton/dense.py", NEWTON),
+    Rules("_newton/duals.py", (*NEWTON, "tests/certificates/test_null_space.py")),
     Rules("_newton/columns.py", ("tests/solvers/default/test_working_set.py",)),
     Rules("_newton/factor.py", ("tests/solvers/default/test_tied_newton.py",)),
     Rules("_newton/fused.py", ("tests/solvers/default/test_tied_newton.py",)),
