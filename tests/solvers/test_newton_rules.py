@@ -1,4 +1,4 @@
-"""The rules of the Newton loop by themselves: line search, damping, radius, sample size, verdicts."""
+"""Rules of the Newton loop by themselves: line search, damping, radius, samples, verdicts."""
 
 from dataclasses import dataclass, replace
 
