@@ -286,7 +286,7 @@ def load(
     content.setdefault("name", path.stem)
     content.setdefault("title", content["name"])
     experiment: Experiment = _build(Experiment, content, path.name)
-    specs = [_placed(spec, path.parent) for spec in experiment.datasets]
+    specs = [_placed(spec, path) for spec in experiment.datasets]
     experiment = dataclasses.replace(experiment, datasets=specs)
     _check(experiment, path.name)
     if datasets is None:
@@ -297,8 +297,11 @@ def load(
     )
 
 
-def _placed(spec: DataSpec, folder: Path) -> DataSpec:
+def _placed(spec: DataSpec, file: Path) -> DataSpec:
     """Return a data set whose files are named from wherever the work is done; edges are given."""
+    folder, usual = file.parent, ("glasso", "given")
+    if spec.edges is not None and spec.graph not in usual:
+        raise ValueError(f"{file.name}: {spec.name} has edges and a graph; leave one of them out")
     paths = {"path": spec.path, "edges": spec.edges}
     placed = {k: None if p is None else str((folder / p).resolve()) for k, p in paths.items()}
     graph = spec.graph if spec.edges is None else "given"
@@ -394,6 +397,8 @@ def _check(experiment: Experiment, where: str) -> None:
         elif spec.name not in RECIPES:
             hint = "; data of one's own have a path"
             raise ValueError(f"{where}: {unknown('data set', spec.name, list(RECIPES))}{hint}")
+        elif spec.format or spec.target or spec.edges:
+            raise ValueError(f"{where}: {spec.name} has no path, so no format, target or edges")
         if spec.scaling not in (None, *SCALINGS):
             raise ValueError(f"{where}: {unknown('scaling', str(spec.scaling), list(SCALINGS))}")
         known = [s.name for s in experiment.datasets]

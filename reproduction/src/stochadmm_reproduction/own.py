@@ -34,6 +34,10 @@ def check(spec: DataSpec, where: str) -> None:
     form = format_of(spec, where)
     if form in ("csv", "parquet") and spec.target is None:
         raise ValueError(f"{where}: {spec.name} needs a target, the name of a column")
+    if form == "libsvm" and spec.target is not None:
+        raise ValueError(f"{where}: LIBSVM rows begin with their target; leave out target")
+    if spec.graph == "given" and spec.edges is None:
+        raise ValueError(f"{where}: graph is 'given', but {spec.name} names no edges")
     if spec.edges is not None and not Path(spec.edges).is_file():
         raise ValueError(f"{where}: edges: there is no file {spec.edges}")
 
