@@ -23,6 +23,7 @@ def run(monkeypatch):
 @pytest.fixture
 def no_figures(monkeypatch):
     monkeypatch.setattr(report, "_figures", lambda *arguments: [])
+    monkeypatch.setattr(report, "_headline", lambda *arguments: None)
 
 
 @pytest.fixture(scope="module")

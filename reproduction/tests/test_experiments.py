@@ -58,11 +58,11 @@ def test_everything_is_written_and_agrees(tiny, tmp_path, run):
         assert verdicts.Claim(**claim).verdict in (claims.HOLDS, claims.FAILS, claims.OPEN)
         assert f'id="claim-{claim["name"]}"' in page
         assert f'href="#claim-{claim["name"]}"' in page  # one line of the overview
-    assert page.count("data:image/png;base64,") == 12
+    assert page.count("data:image/png;base64,") == 13
     assert "Not run yet" not in page
     assert not re.search(r'(src|href)="(?!data:|#)', page)
     drawn = {path.name for path in (out / "figures").iterdir() if path.stat().st_size > 1000}
-    assert drawn == {
+    assert drawn == {"comparisons.png"} | {
         f"fig1-{name}{part}-{axis}.{kind}"
         for name in ("theory", "step-1.5")
         for part in ("", "-others")

@@ -85,7 +85,7 @@ def seen(dom):
 @pytest.mark.parametrize("width", [1280, 500])  # headless windows are not narrower than 500
 def test_the_page_loads_and_every_figure_is_visible(page, tmp_path, width):
     dom, console = opened(page, tmp_path, width)
-    assert seen(dom) == "seen 3 of 3, fits true"  # one figure per axis
+    assert seen(dom) == "seen 4 of 4, fits true"  # the headline, and one figure per axis
     assert console == []
     for section in ("claims", "figures", "tables", "machine"):
         assert f'id="{section}"' in dom
@@ -95,5 +95,5 @@ def test_a_broken_figure_and_a_complaint_are_noticed(page, tmp_path):
     broken = re.sub(r"data:image/png;base64,[^\"]{40}", "data:image/png;base64,", page, count=1)
     broken = broken.replace("</body>", "<script>console.error('no')</script></body>")
     dom, console = opened(broken, tmp_path)
-    assert seen(dom).startswith("seen 2 of 3")
+    assert seen(dom).startswith("seen 3 of 4")
     assert len(console) == 1

@@ -126,20 +126,20 @@ ASIDE = ("steps", "raw-lasso", "raw-fused", "imagenet")
 """Claims about speed that vary what another one is about, or rest on few epochs."""
 
 
+def compared(decided: list[Claim]) -> list[Claim]:
+    """Return the claims that ACC-SADMM is faster, one per kind of problem."""
+    return [c for c in decided if c.name not in ASIDE and c.statement.startswith(FASTER)]
+
+
 def comparisons(decided: list[Claim]) -> Table:
     """Return won, lost and open problems of ACC-SADMM against each rival, by unit of work."""
-    chosen = [c for c in decided if c.name not in ASIDE and c.statement.startswith(FASTER)]
+    chosen = compared(decided)
     evidence = [e for c in chosen for e in c.evidence if e.verdict != ALONE]
     rows = []
     for rival in dict.fromkeys(e.against for e in evidence):
         mine = [e for e in evidence if e.against == rival]
-        cells = []
-        for found in (
-            [e.verdict for e in mine],
-            [e.by_reads for e in mine],
-            [e.by_time for e in mine],
-        ):
-            cells.append(" / ".join(str(found.count(v)) for v in (HOLDS, FAILS, OPEN)))
+        units = zip(*((e.verdict, e.by_reads, e.by_time) for e in mine), strict=True)
+        cells = [" / ".join(str(v.count(k)) for k in (HOLDS, FAILS, OPEN)) for v in units]
         rows.append((rival, str(len(mine)), *cells))
     words = ("gradients", "reads", "processor seconds")
     return Table(
@@ -149,8 +149,7 @@ def comparisons(decided: list[Claim]) -> Table:
         rows,
         "Problems with several seeds: "
         + "; ".join(c.statement.split(" on ", 1)[1] for c in chosen)
-        + ". "
-        "Won or lost by the rule below; what is open is neither.",
+        + ". Won or lost by the rule below; what is open is neither.",
     )
 
 

@@ -10,10 +10,13 @@ from typing import Any
 import numpy as np
 
 from ._files import replacing
+from ._plain import field_values
 from .config import Experiment, Variant
 from .curves import Curve, Curves, Key
 from .methods import METHODS
 from .recipes import recipe_of
+from .verdicts import ALONE as ONE_SEED
+from .verdicts import FAILS, HOLDS, OPEN, Evidence
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,65 @@ def _parts(curves: Curves, experiment: Experiment, variant: Variant) -> dict[str
     return {name: keys for name, keys in (parts | {"-forms": beside(forms)}).items() if keys}
 
 
+UNITS = {"gradients": "verdict", "reads": "by_reads", "seconds": "by_time"}
+"""Where the verdict by a unit of work stands in a comparison."""
+OUTCOMES: dict[str, tuple[str, dict[str, Any]]] = {
+    HOLDS: ("won", {"color": "#0072b2", "marker": "o"}),
+    FAILS: ("lost", {"color": "#d55e00", "marker": "X"}),
+    OPEN: ("open", {"color": INK, "marker": "o", "fillstyle": "none"}),
+}
+
+
+def headline(evidence: list[Evidence], folder: Path) -> Picture:
+    """Draw how many times as much work each rival needs to equal gaps, a mark per problem."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
+
+    shown = [e for e in evidence if e.verdict != ONE_SEED and e.numbers]
+    rivals = list(dict.fromkeys(e.against for e in shown))
+    with rc_context({"font.size": 9}):
+        figure = Figure(figsize=(10.4, 0.6 * len(rivals) + 1.3), layout="constrained")
+        panels = figure.subplots(1, len(UNITS), sharex=True, sharey=True, squeeze=False)[0]
+        for panel, (unit, field) in zip(panels, UNITS.items(), strict=True):
+            for row, rival in enumerate(rivals):
+                found = [e for e in shown if e.against == rival]
+                points = sorted((_speed(e, unit), str(field_values(e)[field])) for e in found)
+                for k, (speed, verdict) in enumerate(points):
+                    height = row + 0.7 * ((k + 0.5) / len(points) - 0.5)
+                    panel.plot(speed, height, markersize=4.5, **OUTCOMES[verdict][1])
+            panel.axvline(1.0, color=INK, linewidth=0.8)
+            panel.set_title(f"by {AXES[unit].split(': ')[0]}", color=INK)
+            panel.set_xlabel("work of the rival / work of ACC-SADMM")
+            panel.grid(axis="x", color=GRID, linewidth=0.6)
+            panel.set_axisbelow(True)
+            panel.spines[["top", "right", "left"]].set_visible(False)
+            panel.tick_params(colors=INK, left=False)
+        panels[0].set_xscale("log")
+        panels[0].xaxis.set_major_locator(FixedLocator([0.1, 0.3, 1, 3, 10, 30]))
+        panels[0].xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        panels[0].xaxis.set_minor_formatter(NullFormatter())
+        panels[0].set_yticks(range(len(rivals)), rivals)
+        panels[0].set_ylim(len(rivals) - 0.5, -0.5)
+        marks = [Line2D([], [], linestyle="", **look) for _, look in OUTCOMES.values()]
+        words = [word for word, _ in OUTCOMES.values()]
+        figure.legend(marks, words, loc="outside right center", frameon=False)
+        folder.mkdir(parents=True, exist_ok=True)
+        _save_png(figure, folder / "comparisons.png")
+    return Picture(
+        "Work that a rival needs to reach equal gaps, over that of ACC-SADMM: a mark per problem, "
+        "the geometric mean over its gaps and seeds. Right of one ACC-SADMM needs less.",
+        folder / "comparisons.png",
+    )
+
+
+def _speed(e: Evidence, unit: str) -> float:
+    """Return the geometric mean over the seeds of the work to equal gaps."""
+    ratios = [np.nan if x is None else x for x in e.numbers[f"speed by {unit}"]]
+    return float(np.exp(np.mean(np.log(ratios))))
+
+
 def axes_of(experiment: Experiment) -> list[str]:
     """Return the horizontal axes: gradients, or epochs of long runs, reads and seconds."""
     epochs = any(spec.epochs is not None for spec in experiment.datasets)
@@ -178,7 +240,9 @@ def _figure(
         if all(len(runs) == 1 for runs in mine.values()):  # decides nothing, and looks like it
             for panel in (top, bottom):
                 panel.set_facecolor(ALONE)
-        shown = [run for key, runs in mine.items() if METHODS[key[3]].in_paper for run in runs]
+        # averages that fall slowly would leave no room for the rest
+        last = [key for key in mine if METHODS[key[3]].in_paper and key[4] == "last"]
+        shown = [run for key in last for run in mine[key]]
         if shown:
             _limits(top, bottom, shown, experiment, axis)
         for key, runs in mine.items():

@@ -8,13 +8,15 @@ import json
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import claims, memory, rates, tables
+from . import claims, figures, memory, rates, tables
 from ._files import write_text
 from .config import Experiment
 from .curves import Curves
+from .figures import Picture
 from .methods import METHODS
 from .pieces import pieces
 from .store import Store
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 CLASSES = {HOLDS: "holds", FAILS: "fails"}
 SHORT = 18
 """Characters of a cell that is not broken into lines."""
+AIMS = "What settings were tuned for"
 MARKS = {"holds": "✓", "fails": "✗", "open": "–"}
 
 
@@ -58,7 +61,7 @@ def write(
         made.append(memory.memory_table(peaks))
         sizes = memory.memory()
         at_shape = {label: memory.at_imagenet(label, p) for label, p in peaks.items()}
-    pictures: list[tuple[str, Path]] = []
+    pictures: list[Picture] = []
     if curves.runs:
         store.table(curves.rows)
         optima = _kept(bench, chosen, "optima")
@@ -74,14 +77,14 @@ def write(
     if decided:
         text = json.dumps([dataclasses.asdict(c) for c in decided], indent=2)
         write_text(store.folder / "claims.json", text)
+    first = _First(claims.comparisons(decided), _headline(decided, store))
     made_graphs = tables.graph_tables(bench, chosen)
-    compared = claims.comparisons(decided)
-    for table in [*made, *made_graphs, *([compared] if compared.rows else [])]:
+    for table in [*made, *made_graphs, *([first.table] if first.table.rows else [])]:
         _write_csv(store, table)
     begun = [e for e in chosen if any(key[0] == e.name for key in curves.runs)]
     cards = {"Stand-ins.": notes, "Not run yet. Nothing below rests on these:": _to_come(curves)}
-    cards["What settings were tuned for:"] = _aims(curves)
-    page = _page(begun, decided, pictures, made, facts, cards, quick)
+    cards[AIMS] = _aims(curves)
+    page = _page(begun, decided, first, pictures, made, facts, cards, quick)
     return write_text(store.folder / "report.html", page)
 
 
@@ -123,19 +126,30 @@ def _kept(bench: Bench, chosen: list[Experiment], kind: str) -> dict[Any, Any]:
     return found
 
 
-def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[tuple[str, Path]]:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        return []
-    from .figures import draw
+@dataclasses.dataclass(frozen=True)
+class _First:
+    """What the page begins with: ACC-SADMM against each rival."""
 
+    table: Table
+    picture: Picture | None
+
+
+def _headline(decided: list[Claim], store: Store) -> Picture | None:
+    evidence = [e for c in claims.compared(decided) for e in c.evidence if e.verdict != ALONE]
+    if not evidence or find_spec("matplotlib") is None:
+        return None
+    return figures.headline(evidence, store.folder / "figures")
+
+
+def _figures(curves: Curves, chosen: list[Experiment], store: Store) -> list[Picture]:
+    if find_spec("matplotlib") is None:
+        return []
     return [
-        (picture.title, picture.path)
+        picture
         for experiment in chosen
         for variant in experiment.variants
         if curves.datasets(experiment.name, variant.name)
-        for picture in draw(curves, experiment, variant, store.folder / "figures")
+        for picture in figures.draw(curves, experiment, variant, store.folder / "figures")
     ]
 
 
@@ -153,17 +167,19 @@ def _write_csv(store: Store, table: Table) -> None:
 def _page(
     chosen: list[Experiment],
     decided: list[Claim],
-    pictures: list[tuple[str, Path]],
+    first: _First,
+    pictures: list[Picture],
     made: list[Table],
     facts: dict[str, str],
     cards: dict[str, list[str]],
     quick: bool,
 ) -> str:
     style = files("stochadmm_reproduction").joinpath("style.css").read_text(encoding="utf-8")
-    parts = [_head(chosen, facts, cards, quick, bool(decided), bool(pictures))]
+    parts = [_head(facts, quick, bool(decided), bool(pictures))]
+    parts += [_table(first.table)] if first.table.rows else []
+    parts += [_picture(first.picture)] if first.picture is not None else []
+    parts.append(_cards(chosen, cards))
     if decided:
-        compared = claims.comparisons(decided)
-        parts += [_table(compared)] if compared.rows else []
         parts.append('<h2 id="claims">Claims</h2>')
         parts.append(f"<p>Of {len(decided)} claims: {_counts(c.verdict for c in decided)}.</p>")
         parts.append(_overview(decided))
@@ -191,7 +207,7 @@ def _page(
             "seconds, "
             "without measuring and tuning.</p>"
         )
-        parts += [_picture(title, path) for title, path in pictures]
+        parts += [_picture(picture) for picture in pictures]
     if made:
         parts.append('<h2 id="tables">Tables</h2>')
         parts += [_table(table) for table in made]
@@ -208,14 +224,7 @@ def _page(
     )
 
 
-def _head(
-    chosen: list[Experiment],
-    facts: dict[str, str],
-    cards: dict[str, list[str]],
-    quick: bool,
-    has_claims: bool,
-    has_figures: bool,
-) -> str:
+def _head(facts: dict[str, str], quick: bool, has_claims: bool, has_figures: bool) -> str:
     links = [("claims", has_claims), ("figures", has_figures), ("tables", True), ("machine", True)]
     shown = "".join(f'<a href="#{name}">{name}</a>' for name, there in links if there)
     lines = [
@@ -230,9 +239,19 @@ def _head(
             '<div class="card"><b>Quick form.</b> Fewer seeds, shorter runs, samples of the rows: '
             "it shows that everything runs and what to expect; only the full form decides.</div>"
         )
+    return "\n".join(lines)
+
+
+def _cards(chosen: list[Experiment], cards: dict[str, list[str]]) -> str:
+    """Return what is missing, and behind a click what settings were tuned for."""
+    lines = []
     for name, told in cards.items():
-        if told:
-            items = "".join(f"<li>{escape(line)}</li>" for line in told)
+        items = "".join(f"<li>{escape(line)}</li>" for line in told)
+        if told and name == AIMS:  # long
+            lines.append(
+                f'<details class="card"><summary>{name}</summary><ul>{items}</ul></details>'
+            )
+        elif told:
             lines.append(f'<div class="card"><b>{name}</b><ul>{items}</ul></div>')
     seeds = ", ".join(f"{e.name}: {len(e.seeds)} seeds, {_length(e)}" for e in chosen)
     if seeds:
@@ -276,8 +295,9 @@ def _claim(claim: Claim) -> str:
     if _changed(claim):
         note += (
             f'<p class="soft"><b>Changed.</b> First published as: {claim.earlier}. Since then '
-            "columns are scaled, parameters are tuned jointly at the full length of the runs, and "
-            "the rule uses intervals over the seeds.</p>"
+            "columns are scaled, parameters are tuned jointly at the full length of the runs, "
+            "some for the whole curve on all rows, and the rule uses intervals over the "
+            "seeds.</p>"
         )
     others = {
         "by gap alone": claim.by_gap,
@@ -345,8 +365,8 @@ def _class(verdict: str) -> str:
     return CLASSES.get(verdict, "open")
 
 
-def _picture(title: str, path: Path) -> str:
-    data = base64.b64encode(path.read_bytes()).decode("ascii")
+def _picture(picture: Picture) -> str:
+    data, title = base64.b64encode(picture.path.read_bytes()).decode("ascii"), picture.title
     return (
         f'<figure class="card"><div class="wide"><img alt="{escape(title)}" '
         f'src="data:image/png;base64,{data}"></div><figcaption>{escape(title)}</figcaption>'

@@ -143,8 +143,10 @@ def _curves(bench: Bench, every: list[Piece]) -> Curves:
 
 
 def _rivals(piece: Piece) -> str:
-    """Return which methods a run is compared with: those of the paper, or all others."""
+    """Return which methods a run is compared with: those of the paper, forms of them, others."""
     method = METHODS[piece.method]
+    if method.form_of is not None:
+        return "forms"
     return "paper" if METHODS[method.tuned_as or piece.method].in_paper else "others"
 
 
