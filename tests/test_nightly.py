@@ -47,3 +47,15 @@ def test_a_piece_tells_crashes_endless_loops_and_wrong_answers():
     assert [number for number, _ in found] == list(range(12))
     for kind, (_, wrong) in zip(kinds, found, strict=True):
         assert words[kind] in wrong
+
+
+def test_the_page_says_what_the_last_nights_counted():
+    from nightly.publish import rows
+
+    part = {"trials": 1500, "failures": [], "seconds": 600.0, "code": 0}
+    first = {"begun": "2026-01-01 10:00 UTC", "parts": {"fuzz-0": part, "fuzz-1": part}}
+    later = {"begun": "2026-01-02 10:00 UTC", "parts": {"kills-0": part | {"failures": [{}]}}}
+    lines = rows([first, later])
+    assert any("| 3,000 | 0 | 20 | 2026-01-01 | `--only fuzz` |" in line for line in lines)
+    assert any("| 1,500 | 1 | 10 | 2026-01-02 | `--only kills` |" in line for line in lines)
+    assert any("| not run |" in line and "soak" in line for line in lines)
