@@ -37,8 +37,9 @@ def rows(nights: list[dict[str, object]]) -> list[str]:
         trials = sum(part["trials"] for part in own)
         failures = sum(len(part["failures"]) for part in own)
         minutes = sum(part["seconds"] for part in own) / 60
+        when = str(night["begun"])[:10]
         lines.append(
-            f"| {piece.promise} | {trials:,} | {failures} | {minutes:.0f} | {str(night['begun'])[:10]} "
+            f"| {piece.promise} | {trials:,} | {failures} | {minutes:.0f} | {when} "
             f"| `--only {piece.name}` |"
         )
     return lines

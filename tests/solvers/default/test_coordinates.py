@@ -111,11 +111,11 @@ def test_huber_losses_of_several_targets_are_served_too():
     assert own.objective == pytest.approx(other.objective, rel=1e-8)
 
 
-def test_auto_takes_it_for_sparse_rows_and_many_outputs_and_says_so():
+def test_auto_takes_it_for_many_outputs_held_one_by_one_and_says_so():
     X, y = texts(400, 300, 8)
     problem = sa.Problem.linear(sa.Multinomial(), X, y, on_coefficients=sa.L1(0.003))
     result = sa.minimize(problem, stop=sa.Gap(1e-6))
-    assert result.info["route"] == "coordinate-newton" and "sparse" in result.info["reason"]
+    assert result.info["route"] == "coordinate-newton" and "one by one" in result.info["reason"]
     assert result.status.name == "CONVERGED" and result.relative_gap <= 1e-6
 
 
