@@ -1,10 +1,14 @@
 """Files that cannot be worked on: one line that names the file, never a wrong answer."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 import stochadmm as sa
+from stochadmm.cli._matrices import read_npz
 
 N = 300
 
@@ -159,3 +163,19 @@ def test_what_names_no_file_says_what_to_pass(tmp_path):
     np.save(tmp_path / "X.npy", np.ones((2, 2)))
     with pytest.raises(ValueError, match="no names"):
         sa.open(tmp_path / "X.npy", target=tmp_path / "X.npy", columns=["a"])
+
+
+@pytest.mark.parametrize("declared", [(10**9, 100), (1, 3)])
+def test_an_archive_that_declares_what_it_does_not_hold_is_refused_before_it_is_read(
+    declared, tmp_path
+):
+    head, content = io.BytesIO(), rows()[0].tobytes()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": "<f8", "fortran_order": False, "shape": declared}
+    )
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        for name in ("X", "y"):
+            archive.writestr(f"{name}.npy", head.getvalue() + content)
+    for read in (sa.open, read_npz):
+        with pytest.raises(ValueError, match=r"a\.npz cannot be read .*another size than it has"):
+            read(str(tmp_path / "a.npz"))

@@ -191,10 +191,32 @@ def _member(archive: ZipFile, member: ZipInfo) -> NDArray[Any]:
         raise ValueError(f"{member.filename!r} is no plain array")
     with archive.open(member) as stream:
         shape, by_column, dtype = _header(stream)
-        if dtype.hasobject or prod(shape) * dtype.itemsize != member.file_size - stream.tell():
-            raise ValueError(f"{member.filename!r} declares another size than it has")
+        if dtype.hasobject:
+            raise ValueError(f"{member.filename!r} is no plain array")
+        _refuse_false_size(member, shape, dtype, stream.tell())
         content = np.frombuffer(stream.read(), dtype=dtype)  # reading to the end checks the sum
     return content.reshape(shape, order="F" if by_column else "C").copy()
+
+
+def refuse_false_sizes(path: str | Path) -> None:
+    """Raise ValueError where an array of an archive declares another size than it has.
+
+    Whoever reads it would first take the memory that is declared.
+    """
+    with ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.filename.endswith(".npy"):
+                with archive.open(member) as stream:
+                    shape, _, dtype = _header(stream)
+                    if not dtype.hasobject:
+                        _refuse_false_size(member, shape, dtype, stream.tell())
+
+
+def _refuse_false_size(
+    member: ZipInfo, shape: tuple[int, ...], dtype: np.dtype[Any], begin: int
+) -> None:
+    if prod(shape) * dtype.itemsize != member.file_size - begin:
+        raise ValueError(f"{member.filename!r} declares another size than it has")
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from stochadmm.base.files import refuse_false_sizes
 from stochadmm.base.protocols import Array
 
 from ._columns import Expected, Table, check_names, listed
@@ -47,6 +48,7 @@ def read_libsvm(path: str, expected: Expected) -> Table:
 def read_npz(path: str) -> Table:
     """Read ``X``, or the parts of a sparse matrix, with ``y`` and ``names`` where they are."""
     try:
+        refuse_false_sizes(path)
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:

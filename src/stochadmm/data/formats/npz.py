@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
+from ...base.files import refuse_false_sizes
 from ...base.fingerprint import fingerprint
 from .._protocol import (
     Block,
@@ -121,6 +122,7 @@ class Header(NamedTuple):
 
 def _header(path: str, members: Members) -> Header:
     with decoding(path, "a .npz archive"):
+        refuse_false_sizes(path)
         with zipfile.ZipFile(path) as archive:
             held = {name.removesuffix(".npy") for name in archive.namelist()}
             in_csr = "X" not in held
