@@ -252,7 +252,9 @@ def judge_terms(number: int, conic: bool) -> list[Row]:
     if not r.feasibility <= 1e-12:
         wrong = f"{wrong}; outside of its bounds by {r.feasibility:.1e}"
     own = f2.predict(points[0]) - (0.0 if f2.offset is None else f2.offset)
-    off = float(np.abs(own - z).max() / (1.0 + np.abs(own).max()))
+    # means below exp(-700) are zero in float64
+    off = float(np.abs(np.maximum(own, -700) - np.maximum(z, -700)).max())
+    off /= 1.0 + float(np.abs(own).max())
     if not off <= 1e-9:
         wrong = f"{wrong}; predictions off by {off:.1e}"
     kinds = "-".join(type(term).__name__ for term in model.terms.values())
