@@ -113,7 +113,7 @@ def test_the_seconds_of_a_path_are_for_all_alphas(monkeypatch):
 def test_scores_of_fits_that_were_cut_short_are_not_used(monkeypatch):
     X, y = sample(n=3000, d=6)
     monkeypatch.setattr(_solve, "SHORTEST", 1e-9)
-    with pytest.raises(TimeoutError, match="before one alpha was compared in all 3 folds"):
+    with pytest.raises(TimeoutError, match="before one alpha was fitted in all 3 folds"):
         sa.FusedLassoRegressorCV(cv=3, solver="svrg-admm", max_seconds=1e-9).fit(X, y)
 
 

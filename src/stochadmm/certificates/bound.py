@@ -117,18 +117,18 @@ def lower_bound(
         )
         if np.isfinite(bound):
             worth = max(enough, 0.01 * max(objective - bound, 0.0))
-            left, off = t * gradient + form.St @ eta, unsettled(form, eta)
+            left = t * gradient + form.St @ eta
+            own = error + unsettled(form, eta)
             # Ordinary rounding mostly costs next to nothing. Of many free directions it costs a
             # proof that a pass in twice the precision makes superfluous: there that comes first.
             rough = not (sharp and form.has_many_free)
             known = (z, v) if rough else (None, None)
-            cost = charge(
-                f2, form, *known, eta, left, error + off, objective, worth, workspace=workspace
-            )
+            cost = charge(f2, form, *known, eta, left, own, objective, worth, workspace=workspace)
             if sharp and cost > worth and v is not None:
                 left, own = residual(f2, form, v, eta, error) or (left, error)
+                own = own + unsettled(form, eta)
                 cost = charge(
-                    f2, form, z, v, eta, left, own + off, objective, worth, workspace=workspace
+                    f2, form, z, v, eta, left, own, objective, worth, workspace=workspace
                 )
             bound -= cost
         if np.isfinite(bound):
