@@ -55,7 +55,9 @@ class NewtonState:
     dual: DualPoint | None = None
     """The dual point of the best lower bound so far."""
     predicted: float = np.inf
-    """Decrease of F that the last model predicted."""
+    """Decrease of F that the last model predicted,"""
+    decrease: float = np.inf
+    """and what the step brought."""
     n_steps: int = 0
     n_passes: float = 0.0
     """Rows read / n."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base.protocols import Array
 from ..problem import Pair
-from ..risk.lines import LENGTHS, Line
+from ..risk.lines import Line
 
 
 def armijo(
@@ -24,7 +24,7 @@ def armijo(
     """
     slack = rounding(np.dtype(np.float64)) * abs(objective)  # a smaller decrease cannot be seen
     best: tuple[float, Pair, float] | None = None
-    for t in LENGTHS:
+    for t in line.lengths:
         point, penalty = inside(line.point(t))
         value = line.value(t) + penalty
         if best is not None and not value < best[2]:
@@ -32,7 +32,7 @@ def armijo(
         # a thousandth of what the model predicts: nearly any decrease (Nocedal and Wright, 3.1)
         if value <= objective - 1e-3 * t * max(predicted, 0.0) + slack:
             best = t, point, value
-            if t == 1:
+            if t == 1 or line.takes_first:
                 break
         # F is convex: once a shorter step is enough, go on while it falls
     return best or (0.0, inside(line.point(0.0))[0], objective)

@@ -97,7 +97,7 @@ def step(p: Composite, s: NewtonState, plan: Plan, run: Run) -> Verdict:
     t, x, objective = armijo(line, p.inside, s.objective, c.predicted)
 
     # 5. Move.
-    old, decrease = s.at, s.objective - objective
+    old, s.decrease = s.at, s.objective - objective
     if t > 0:
         s.x, s.objective = x, objective
         s.at = line.evaluation(t, x.x2)
@@ -113,7 +113,7 @@ def step(p: Composite, s: NewtonState, plan: Plan, run: Run) -> Verdict:
 
     # 7. Damping and sample size from the ratio of actual and predicted decrease.
     gap, move = s.objective - s.lower_bound, float(np.abs(c.w - old.x).max(initial=0.0))
-    s.trust = s.trust.after(t, decrease, c.predicted, p.f.n_terms, gap, move)
+    s.trust = s.trust.after(t, s.decrease, c.predicted, p.f.n_terms, gap, move)
     s.predicted, s.n_steps = c.predicted, s.n_steps + 1
 
     # 8. Verdict.

@@ -13,6 +13,7 @@ scaled by what is left.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ..low_rank.dual import split
 from ..operators import Identity, Selection
 from ..problem import Pair, Problem
 from ..risk import Evaluation, FiniteSum
-from ..risk.lines import Line, LineInMemory
+from ..risk.lines import LENGTHS, Line, LineInMemory
 from .composite import Composite
 from .coordinates import COORDINATES
 from .interfaces import Run
@@ -57,6 +58,8 @@ class TiltedRows:
 class TiltedLine:
     """A line of f, with the linear term."""
 
+    lengths: ClassVar[tuple[float, ...]] = LENGTHS
+    takes_first: ClassVar[bool] = False
     rows: TiltedRows
     line: LineInMemory
 

@@ -57,13 +57,13 @@ class BlockLine(Line):
     def __init__(self, loss: BlockwiseLoss, single: bool) -> None:
         self.reader, self.single = loss, single
 
-    def value(self, t: float, W: Array) -> float:
-        """Return the loss at W."""
+    def fitted(self, t: float, W: Array) -> tuple[float, Array]:
+        """Read the loss at W; there are no free rows."""
         self.found = self.reader.read(W, self.single)
-        return self.found.value
+        return self.found.value, self.found.V
 
     def point(self) -> Point:
-        """Return the point whose value was asked for last."""
+        """Return the point that was read last."""
         return self.found
 
 

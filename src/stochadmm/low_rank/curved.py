@@ -18,7 +18,7 @@ import numpy as np
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
-from ..data import Blocking
+from ..data import CSR, Blocking
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
 from ..risk.split_columns import SplitColumns
@@ -46,18 +46,23 @@ class Line:
     """The loss along a line from a point, where the predictions of both ends are known."""
 
     def __init__(self, loss: CurvedLoss, point: Point, direction: Array) -> None:
-        self.loss, self.origin, self.ahead = loss, point, loss.product(direction)
+        self.loss, self.origin, self.change = loss, point, loss.product(direction)
 
-    def value(self, t: float, W: Array) -> float:
-        """Return the loss at ``W = origin + t direction``."""
-        base = self.origin.base + t * self.ahead
+    def fitted(self, t: float, W: Array) -> tuple[float, Array]:
+        """Return the loss and the free rows at ``W = origin + t direction``."""
+        base = self.origin.base + t * self.change
         V, z, value, u = self.loss.fit_free(base, self.origin.V)
         self._last = W, V, base, z, value, u
-        return value
+        return value, V
 
     def point(self) -> Point:
-        """Return the point whose value was asked for last."""
+        """Return the point that was fitted last: half a read."""
         return Point(*self._last, self.loss.pull_back(self._last[-1]))
+
+
+def is_sparse(f2: FiniteSum) -> bool:
+    """Say whether columns are nearly orthogonal because rows are nearly empty."""
+    return f2.storage == CSR and f2.n_entries <= 0.1 * f2.n_terms * f2.n_features
 
 
 class CurvedLoss:
@@ -74,6 +79,7 @@ class CurvedLoss:
         self.weight = q if q is None or q.ndim == 2 else q[:, None]
         self.columns = SplitColumns(f2, rows, free)
         self.labels = f2.y if offers(self.loss, Has.BY_CLASS) else None
+        self.is_sparse = is_sparse(f2)
         self.reads = 0.0
 
     # ---------------------------------------------------------------- products

@@ -20,7 +20,7 @@ from ..base.clock import NEVER, Deadline
 from ..base.protocols import Array
 from .curved import Point
 from .dual import Bounds, patient_split
-from .svt import SingularValueThreshold, nuclear_norm
+from .svt import SingularValueThreshold
 
 
 class Fista:
@@ -88,7 +88,7 @@ class Fista:
                 break
             self.L *= 1.5
         self.subgradients = subgradients
-        upper = smooth + self._penalty(W)
+        upper = smooth + self.form.penalty(W)
         if upper > self.upper and self.momentum > 1:  # start again from the best point
             self.momentum, self.before, self.base_before = 1.0, self.W, self.base
             return
@@ -129,10 +129,6 @@ class Fista:
             if k % 2 and apart <= self.accuracy * float(np.linalg.norm(Z - W)) + 1e-12:
                 break
         return Z, first, second
-
-    def _penalty(self, W: Array) -> float:
-        first = float(self.form.nuclear.alpha) * nuclear_norm(W) if W.any() else 0.0
-        return first + sum(float(h.value(W)) for h in self.form.others)
 
     # ---------------------------------------------------------------- the certificate
 

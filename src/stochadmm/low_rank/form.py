@@ -15,6 +15,7 @@ from ..operators import csr_parts, identity_scale
 from ..penalties import Nuclear, Zero, segments
 from ..problem import Problem
 from ..risk import loss_of_rows
+from .svt import nuclear_norm
 
 
 class NotLowRank(ValueError):
@@ -89,7 +90,8 @@ class Form:
 
     def penalty(self, W: Array) -> float:
         """Return the sum of the penalties of the penalized rows."""
-        return float(sum(term.penalty.value(W) for term in self.terms))
+        others = sum(float(h.value(W)) for h in self.others)
+        return float(self.nuclear.alpha) * nuclear_norm(W) + others
 
     def multiplier(self, shape: Shape, parts: list[Array]) -> Array:
         """Return the multiplier of the constraint from one subgradient per penalty."""

@@ -37,6 +37,8 @@ class Metric:
 
     can_be_masked: ClassVar[bool] = False
     """Whether it still preconditions equations of some coefficients only."""
+    fraction: ClassVar[float] = 1.0
+    is_exact: ClassVar[bool] = False
 
     loss: CurvedLoss
     steps: list[Array] = field(default_factory=list, repr=False)
@@ -92,6 +94,11 @@ class Metric:
             kept = most_pairs(step.size)
             del self.steps[:-kept], self.changes[:-kept]
 
+    def forget(self) -> None:
+        """Drop all pairs."""
+        self.steps.clear()
+        self.changes.clear()
+
     def prepare(self) -> None:
         """Scale B_0 to the steps and set up the compact form of L-BFGS."""
         self.release()
@@ -128,6 +135,14 @@ class Metric:
             inner = np.linalg.solve(self._middle, self._psi @ R.ravel())
             out -= (inner.astype(self.dtype) @ self._psi).reshape(R.shape)
         return self.back(out)
+
+    def quadratic(self, step: Array) -> float:
+        """Return ``<step, B step>``."""
+        return float(np.vdot(step, self.apply(step)))
+
+    def damped(self, damping: float) -> Metric:
+        """Return itself: B_0 has a floor, so that every model has a minimizer."""
+        return self
 
     def solve(self, A: Array, shift: float) -> Array:
         """Return ``(B + shift)^-1 A``."""

@@ -7,7 +7,7 @@ nothing. Rows from a source keep nothing per row; one read answers all lengths o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -24,6 +24,11 @@ LENGTHS = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.005, 1e-3, 1e-4)
 
 class Line(Protocol):
     """The data term along ``w + t (v - w)``, 0 <= t <= 1."""
+
+    lengths: ClassVar[tuple[float, ...]]
+    """Values of t in the order of trial."""
+    takes_first: ClassVar[bool]
+    """Whether the first that is short enough is taken: each costs much."""
 
     def point(self, t: float) -> Array:
         """Return w + t (v - w)."""
@@ -43,6 +48,8 @@ class Line(Protocol):
 class LineInMemory:
     """The line between two evaluations that have their predictions."""
 
+    lengths: ClassVar[tuple[float, ...]] = LENGTHS
+    takes_first: ClassVar[bool] = False
     f2: FiniteSum
     start: Evaluation
     end: Evaluation
@@ -73,6 +80,8 @@ class LineInMemory:
 class LineFromSource:
     """The line between two evaluations of rows from a source, which share a sample."""
 
+    lengths: ClassVar[tuple[float, ...]] = LENGTHS
+    takes_first: ClassVar[bool] = False
     f2: OpenedSum
     start: Evaluation
     end: Evaluation

@@ -112,7 +112,7 @@ def test_the_search_takes_over_where_corrected_derivatives_bring_too_little(monk
         TiltedSearch, "__call__", lambda self, *given: calls.append(1) or call(self, *given)
     )
     monkeypatch.setattr(
-        "stochadmm.low_rank.newton.corrected", lambda bounds, metric, at, *_: (-np.inf, at)
+        "stochadmm._newton.low_rank.corrected", lambda bounds, metric, at, *_: (-np.inf, at)
     )
     result = sa.minimize(problem, "low-rank-newton", stop=sa.Gap(1e-4), max_passes=1e4)
     exact = sa.minimize(problem, "sampled-newton", stop=sa.Gap(1e-8), max_passes=1e4)

@@ -17,26 +17,33 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..._newton import TiltedSearch, is_quadratic
+from ..._newton import (
+    LOW_RANK,
+    MatrixProblem,
+    MatrixState,
+    Run,
+    TiltedSearch,
+    is_quadratic,
+    settle,
+    state_at,
+    step,
+)
 from ...base.capabilities import Has
 from ...base.protocols import Array
 from ...base.workspace import Workspace
-from ...data import CSR
 from ...low_rank import (
     BlockwiseLoss,
     Bounds,
     CurvedLoss,
-    Diagonal,
     Fista,
     Form,
-    Kronecker,
-    ProximalNewton,
     is_block_by_block,
+    is_sparse,
     read,
 )
 from ...low_rank import why_not as why_not_low_rank
-from ...problem import Pair, Problem, objective_at_zero
-from ...risk import Evaluation, FiniteSum, loss_of_rows
+from ...problem import Pair, Problem
+from ...risk import FiniteSum, loss_of_rows
 from ...risk.finite_sum import as_finite_sum
 from .._base import Solver, State, own_state, register
 
@@ -45,10 +52,17 @@ from .._base import Solver, State, own_state, register
 class CurvedState(State):
     """State of the steps."""
 
+    bounds: Bounds = field(kw_only=True, repr=False)
+    by_entries: TiltedSearch | None = field(kw_only=True, repr=False)
+    """Another search for bounds, where there is one."""
     first: Fista | None = field(default=None, repr=False)
     """Accelerated gradient steps, while they are what is made."""
-    second: ProximalNewton | None = field(default=None, repr=False)
+    newton: MatrixState | None = field(default=None, repr=False)
     """Newton steps, from then on."""
+
+    def seen(self, problem: Problem) -> MatrixProblem:
+        """Return the problem as the loop sees it."""
+        return MatrixProblem(problem, self.workspace, self.bounds, self.by_entries)
 
 
 @register
@@ -111,14 +125,14 @@ class LowRankNewton(Solver[CurvedState]):
             return "other penalties than one norm of entries or rows"
         if form.free.size * math.prod(form.shape[1:]) > 2000:
             return "too many free coefficients"
-        if not _sparse(f2) and f2.n_columns**2 > 1 << 25:
+        if not is_sparse(f2) and f2.n_columns**2 > 1 << 25:
             return f"a Gram matrix of {f2.n_columns} columns is too large"
         return None
 
     def plan(self, problem: Problem) -> str:
         """Return in words what will be done."""
         f2 = as_finite_sum(problem.f2)
-        metric = "the diagonal of the Hessian" if _sparse(f2) else "a Kronecker product"
+        metric = "the diagonal of the Hessian" if is_sparse(f2) else "a Kronecker product"
         words = f"a nuclear norm of {f2.n_columns} x {f2.n_outputs} coefficients: Newton steps in "
         words += f"the metric of {metric} and L-BFGS"
         if self._by_blocks(f2, read(problem)):
@@ -145,7 +159,6 @@ class LowRankNewton(Solver[CurvedState]):
         )
         bounds = Bounds.of(p, loss, form, workspace)
         x2 = x.x2.astype(np.float64)
-        free = loss.columns.inner_free(x2[form.free])
         given = form.subgradients(lam)
         state = CurvedState(
             x,
@@ -154,118 +167,87 @@ class LowRankNewton(Solver[CurvedState]):
             1.0,
             bound=-np.inf,
             workspace=workspace,
+            bounds=bounds,
+            by_entries=TiltedSearch.of(bounds) if loss.is_sparse else None,
         )
         if self._passes_are_cheap(f2) and not x2.any() and not blocks:
             state.first = Fista(bounds)
-            state.first.begin(x2[form.rows], free, given)
+            state.first.begin(x2[form.rows], loss.columns.inner_free(x2[form.free]), given)
         else:
-            state.second = self._second(bounds)
-            state.second.begin(x2[form.rows], free, given)
-        if state.second is not None and blocks:
-            state.cache = _snapshot(form, state.second, x.x2)
-            state.n_passes = state.n_gradients = loss.reads
-            return state
+            seen = state.seen(p)
+            state.newton = state_at(seen, seen.f.evaluate_exactly(x2), given)
+            if blocks:
+                state.cache = state.newton.at
+                state.n_passes = state.n_gradients = loss.reads
+                return state
         state.cache = f2.evaluate(x.x2)
-        state.n_passes, state.n_gradients = loss.reads + 1, loss.reads + 1
+        state.n_passes = state.n_gradients = loss.reads + 1
         return state
-
-    def _second(self, bounds: Bounds) -> ProximalNewton:
-        loss = bounds.loss
-        if _sparse(loss.f2):
-            return ProximalNewton(bounds, Diagonal(loss), TiltedSearch.of(bounds))
-        return ProximalNewton(bounds, Kronecker(loss, single=True))
 
     def epoch(self, problem: Problem, state: State, rng: np.random.Generator) -> None:
         """Make some steps, until the target is certified or the epoch is over."""
         s = own_state(state, CurvedState)
-        form = s.workspace.once(read, problem)
-        floor = 1e-3 * abs(objective_at_zero(problem, s.workspace))
+        p = s.seen(problem)
         if s.first is not None:
-            s.first = self._gradient_steps(s, s.first, form, floor)
-        elif s.second is not None:
-            s.second = self._newton_steps(s, s.second, floor)
-        if s.second is not None:
-            self._publish(problem, s, s.second, form)
+            self._gradient_steps(p, s, s.first)
+        else:
+            assert s.newton is not None
+            self._newton_steps(p, s, s.newton, Run(rng, s.target, s.deadline))
+        self._publish(p, s)
 
-    def _gradient_steps(
-        self, s: CurvedState, first: Fista, form: Form, floor: float
-    ) -> Fista | None:
-        """Return the run to go on with, None where Newton steps take over."""
-        run = first.copy()
+    def _gradient_steps(self, p: MatrixProblem, s: CurvedState, run: Fista) -> None:
         target = 0.0 if s.target is None else s.target
-        reads = run.loss.reads
-        goes_on, sparse = True, _sparse(run.loss.f2)
+        reads, loss = run.loss.reads, run.loss
+        goes_on = True
         for _ in range(self.cheap_steps):
             run.step()
-            wanted = target * max(abs(run.upper), floor)
+            wanted = target * p.gap_scale(run.upper, run.lower)
             # derivatives of sparse rows are corrected by some products from there on
-            goes_on = run.decrease > 0.3 * wanted if sparse else run.goes_on(0.1 * wanted)
+            goes_on = run.decrease > 0.3 * wanted if loss.is_sparse else run.goes_on(0.1 * wanted)
             if not goes_on or run.certify(wanted, s.deadline) or s.deadline.passed():
                 break
-        s.second = self._second(run.bounds)
-        s.second.begin_at(run.point, run.subgradients)
-        s.second.lower = run.lower
+        # Newton steps take over, or the driver looks at where they would begin
+        at = p.f.evaluation(run.point, p.f.single)
+        s.newton = state_at(p, at, run.subgradients, run.lower)
         if s.deadline.passed():
-            s.second.settle()
-        self._count(s, run.loss.reads - reads)
-        return run if goes_on and s.target is not None else None
+            settle(p, s.newton, s.deadline)
+        self._count(s, loss.reads - reads)
+        s.first = run if goes_on and s.target is not None else None
 
     def _newton_steps(
-        self, s: CurvedState, second: ProximalNewton, floor: float
-    ) -> ProximalNewton:
-        run = second.copy()
-        reads, certified = run.loss.reads - run.certificate_reads, False
-        for _ in range(self.steps if run.loss.keeps_rows else self.block_steps):
-            run.step(s.deadline)
-            target = 0.0 if s.target is None else s.target * max(abs(run.upper), floor)
-            certified = run.certify(target, s.deadline)
+        self, p: MatrixProblem, s: CurvedState, inner: MatrixState, run: Run
+    ) -> None:
+        before, certified, loss = inner.n_passes, False, s.bounds.loss
+        for _ in range(self.steps if loss.keeps_rows else self.block_steps):
+            # a step that lowers nothing may still bring derivatives: no verdict ends the run
+            step(p, inner, LOW_RANK, run)
+            gap = inner.objective - inner.lower_bound
+            scale = p.gap_scale(inner.objective, inner.lower_bound)
+            certified = gap <= (0.0 if s.target is None else s.target) * scale
             if certified or s.deadline.passed():
                 break
-        if not (certified and run.loss.keeps_rows):  # a limit may end the run here
-            run.settle(deadline=s.deadline)
-        self._count(s, run.loss.reads - run.certificate_reads - reads)
-        s.notes["passes of certificates"] = run.certificate_reads
-        s.notes["model iterations"] = run.n_inner
-        return run
+        if not (certified and loss.keeps_rows):  # a limit may end the run here
+            settle(p, inner, s.deadline)
+        self._count(s, inner.n_passes - before)
+        s.notes["passes of certificates"] = inner.search.reads
+        s.notes |= inner.notes
 
     def _count(self, s: CurvedState, reads: float) -> None:
         s.n_passes += reads
         s.n_gradients += reads
 
-    def _publish(self, problem: Problem, s: CurvedState, run: ProximalNewton, form: Form) -> None:
+    def _publish(self, p: MatrixProblem, s: CurvedState) -> None:
         """Write the point, its pass, its multiplier and the bound where the driver finds them."""
-        point, dtype = run.point, problem.dtype
-        x2 = np.zeros(problem.shape2)
-        x2[form.rows], x2[form.free] = point.W, run.loss.columns.outer_free(point.V)
-        x2 = x2.astype(dtype)
-        s.x = s.output = problem.feasible(Pair(problem.zeros().x1, x2))
-        s.dual = form.multiplier(problem.shape_dual, run.subgradients).astype(dtype)
-        s.beta = 1.0 if run.rho is None else run.rho
-        s.bound = run.lower if s.bound is None else max(s.bound, run.lower)
-        s.cache = _snapshot(form, run, x2)
-        if run.loss.columns.basis is not None:  # whose coefficients round on their way back
-            s.cache = as_finite_sum(problem.f2).evaluate(x2)
+        inner, problem = s.newton, p.problem
+        assert inner is not None
+        x = Pair(problem.zeros().x1, inner.x.x2)
+        s.x = s.output = problem.feasible(x)
+        s.dual = p.norms.multiplier(problem.shape_dual, list(inner.warm.subgradients))
+        s.dual = s.dual.astype(problem.dtype)
+        s.beta = inner.warm.rho or 1.0
+        s.bound = inner.lower_bound if s.bound is None else max(s.bound, inner.lower_bound)
+        s.cache = inner.at
+        if s.bounds.loss.columns.basis is not None:  # whose coefficients round on their way back
+            s.cache = as_finite_sum(problem.f2).evaluate(inner.x.x2)
             self._count(s, 1.0)
         s.n_epochs += 1
-
-
-def _sparse(f2: FiniteSum) -> bool:
-    """Say whether columns are nearly orthogonal because rows are nearly empty."""
-    return f2.storage == CSR and f2.n_entries <= 0.1 * f2.n_terms * f2.n_features
-
-
-def _snapshot(form: Form, run: ProximalNewton, x2: Array) -> Evaluation:
-    """Return what is known of the loss at a point: without rows, in float64 whatever the data."""
-    point, dtype, gradient = run.point, x2.dtype, run.point.gradient
-    if not np.array_equal(form.rows, np.arange(len(x2))):
-        gradient = np.zeros(x2.shape)
-        gradient[form.rows] = point.gradient
-    if not run.loss.keeps_rows:
-        return Evaluation(x2, point.value, gradient)
-    return Evaluation(
-        x2,
-        point.value,
-        gradient.astype(dtype),
-        point.z.astype(dtype),
-        point.derivatives.astype(dtype),
-    )
