@@ -122,7 +122,7 @@ def test_two_solvers_of_one_name_are_told_apart(problem):
     [
         ([], {}, "methods is empty"),
         (["acc-sdmm"], {}, "did you mean acc-sadmm"),
-        (["acc-sadmm", "acc-sadmm"], {}, "there twice; give a dict"),
+        (["acc-sadmm", "acc-sadmm"], {}, "named twice; give a dict"),
         (["acc-sadmm"], {"seeds": []}, "seeds is"),
         (["acc-sadmm"], {"seeds": 0}, "seeds is 0"),
         (["acc-sadmm"], {"max_reads": 0}, "max_reads is 0"),
