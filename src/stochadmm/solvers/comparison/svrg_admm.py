@@ -79,8 +79,8 @@ class SVRGADMM(VarianceReduced[SVRGState]):
     step : {"expected", "adaptive"}
         The curvature: as given above, or measured at the snapshots, which also choose batches of
         single rows, epochs and beta, from the given one on; every epoch then starts from the
-        snapshot, and that is the output: see `solvers._adaptive`. Where it cannot, it is
-        "expected"; ``result.info`` says so.
+        snapshot, and that is the output: docs/explain/acc-sadmm.md has the rules. Where it
+        cannot, it is "expected"; ``result.info`` says so.
 
     Examples
     --------

@@ -140,8 +140,9 @@ class AccSADMM(Solver[AccState]):
         The curvature: Lf + delta(b) Lmax / theta_2, or the paper's (1 + 1/(b theta_2)) L2, which
         is never smaller. Lf and Lmax are Lipschitz constants of the gradients of the mean and of
         the worst row, delta(b) is 1 / b for rows. "adaptive" measures it at the snapshots, and
-        chooses batches of single rows, epochs, restarts and beta with it, from the given one on:
-        see `solvers._adaptive`. Where it cannot, it is "expected"; ``result.info`` says so.
+        chooses batches of single rows, epochs, restarts and beta with it, from the given one on;
+        docs/explain/acc-sadmm.md has the rules. Where it cannot, it is "expected";
+        ``result.info`` says so.
     L2 : float, optional
         The constant of ``step="paper"``; Lmax by default.
     sampling : {"blocks", "rows"}
