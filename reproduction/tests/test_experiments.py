@@ -13,7 +13,7 @@ import pytest
 from reproduction.tests.tiny import TINY, assert_one_line, rows_of
 
 import stochadmm_reproduction as experiments
-from stochadmm.base.workspace import Workspace
+from stochadmm.solvers import Workspace
 from stochadmm_reproduction import (
     bench,
     claims,

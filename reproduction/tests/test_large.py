@@ -60,8 +60,8 @@ def test_a_run_that_was_killed_goes_on_to_the_same_numbers(command, tmp_path, mo
 
     save, saves = runs.Run._save, []
 
-    def killed(self, solver, state, rng):
-        save(self, solver, state, rng)
+    def killed(self, state, rng):
+        save(self, state, rng)
         if self.saved is None:  # short epochs: such a run is made again from its start
             return
         saves.append((self.piece.method, state.n_epochs))

@@ -8,7 +8,6 @@ from reproduction.tests.tiny import TINY, from_text
 from scipy import sparse
 
 import stochadmm as sa
-from stochadmm.run.loop import epochs
 from stochadmm_reproduction import config, problems, starts
 from stochadmm_reproduction.datasets import on_disk, scale_columns
 from stochadmm_reproduction.methods import Setting
@@ -122,7 +121,7 @@ def test_the_automatic_solver_starts_on_every_route():
     wide = sa.Problem.linear(sa.Logistic(), X, y, structure=structure, on_structure=sa.L1(1e-3))
     solver, state = starts.start("auto", wide, 10, Setting(), 5.0, rng)
     assert state.notes["route"] == "tied-newton"
-    next(epochs(wide, solver, state, rng))
+    state = next(sa.iterate(wide, solver, rng, start=state))
     assert np.isfinite(wide.objective(state.output))
 
 

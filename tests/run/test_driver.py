@@ -1,6 +1,7 @@
 """The one loop: records, rules, statuses, interrupts, resuming, starts, engines."""
 
 import itertools
+import pickle
 import re
 import time
 from dataclasses import dataclass, replace
@@ -573,6 +574,31 @@ def test_iterate_yields_the_state_after_every_epoch():
     np.testing.assert_array_equal(run.state.state.output.x2, states[-1][1])
     other = next(sa.iterate(p, method, random_state=3))
     assert not np.array_equal(other.output.x2, states[0][1])
+
+
+@pytest.mark.parametrize("engine", ["auto", "reference"])
+@pytest.mark.parametrize("name", ["acc-sadmm", "svrg-admm", "sag-admm", "stoc-admm", "admm"])
+def test_iterate_goes_on_from_a_state_as_if_there_had_been_no_end(name, engine):
+    p, method = problem(), METHODS[name]
+    whole = next(itertools.islice(sa.iterate(p, method, 2, engine=engine), 4, None))
+    rng = np.random.default_rng(2)
+    # the readable loops have constants of their own rounding, which `start` does not know
+    state = method.start(p, workspace=sa.solvers.Workspace()) if engine == "auto" else None
+    for n in (2, 3):
+        steps = sa.iterate(p, method, rng, start=state, engine=engine)
+        state = next(itertools.islice(steps, n - 1, None))
+        state, rng = pickle.loads(pickle.dumps((state, rng)))
+        p = replace(p)  # another process has its own
+    assert (state.n_epochs, state.n_passes) == (5, whole.n_passes)
+    assert state.engine == whole.engine
+    np.testing.assert_array_equal(state.output.x2, whole.output.x2)
+
+
+def test_a_state_of_another_problem_is_refused():
+    state = next(sa.iterate(problem(), "acc-sadmm"))
+    other = sa.Problem.linear(sa.Squared(), np.eye(4), np.ones(4), on_coefficients=sa.L1(0.1))
+    with pytest.raises(ValueError, match=r"x1, x2 and dual of the shapes .* expected"):
+        next(sa.iterate(other, "acc-sadmm", start=state))
 
 
 @pytest.mark.parametrize("solver", ["auto", "acc-sadmm", "admm", "svrg-admm"])

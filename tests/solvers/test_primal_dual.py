@@ -355,6 +355,15 @@ def test_katyusha_is_the_printed_algorithm():
     assert sa.solvers.Katyusha(batch_size=b, step="paper").start(
         problem
     ).curvature == pytest.approx(3 * f.lipschitz_max)
+    same, longer = (
+        next(sa.iterate(problem, sa.solvers.Katyusha(batch_size=b, curvature=factor * L)))
+        for L in [sa.solvers.Katyusha(batch_size=b).start(problem).curvature]
+        for factor in (1.0, 0.5)
+    )
+    plain = next(sa.iterate(problem, sa.solvers.Katyusha(batch_size=b)))
+    np.testing.assert_array_equal(same.output.x2, plain.output.x2)
+    assert longer.curvature == 0.5 * plain.curvature
+    assert np.linalg.norm(longer.output.x2) > np.linalg.norm(plain.output.x2)
 
 
 def test_katyusha_agrees_with_scikit_learn():

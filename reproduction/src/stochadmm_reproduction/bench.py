@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from stochadmm import Gap, Problem, Status, minimize
-from stochadmm.base.workspace import Workspace
-from stochadmm.run.loop import epochs
+from stochadmm import Gap, Problem, Status, iterate, minimize
+from stochadmm.solvers import Workspace
 
 from . import methods, problems, starts
 from .methods import METHODS, Guide, Setting, Task
@@ -415,5 +414,5 @@ class Bench:
             solver, state = starts.start(
                 piece.method, problem, piece.spec.batch, Setting(), length, rng
             )
-            next(epochs(problem, solver, state, rng))
+            next(iterate(problem, solver, rng, start=state))
         self._warm.add(key)

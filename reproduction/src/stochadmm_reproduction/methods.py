@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stochadmm import Problem
-from stochadmm.base.workspace import Workspace
 from stochadmm.solvers import (
     ASVRGADMM,
     LADMNE,
@@ -28,6 +27,7 @@ from stochadmm.solvers import (
     LinearizedADMM,
     OptSADMM,
     StocADMM,
+    Workspace,
     defaults,
 )
 
@@ -114,7 +114,6 @@ class Task:
     setting: Setting
     workspace: Workspace
     guide: Guide | None = None
-    engine: str = "auto"
 
     @property
     def n_inner(self) -> int:

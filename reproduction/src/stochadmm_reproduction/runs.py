@@ -6,26 +6,22 @@ and tells the memory that its steps take.
 
 from __future__ import annotations
 
-import json
+import pickle
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stochadmm import FiniteSum, Pair, Problem
-from stochadmm.base.workspace import Workspace
-from stochadmm.run.checkpoint import Checkpoint, Resumable, load, older
-from stochadmm.run.loop import epochs, generator_of
-from stochadmm.run.monitor import Memory
+from stochadmm import FiniteSum, Pair, iterate
 from stochadmm.solvers import AnySolver, State
 
 from . import problems, starts
-from ._files import write_text
+from ._files import replacing
 from .methods import METHODS, Task
 from .pieces import Piece
 from .problems import Optimum
@@ -61,29 +57,47 @@ NOTHING = Work(0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
+class Unfinished:
+    """What a run goes on from."""
+
+    state: State
+    generator: np.random.Generator
+    records: list[dict[str, Any]]
+    solving: float
+    """Processor seconds."""
+    peak: int
+
+
+@dataclass(frozen=True)
 class Saved:
-    """The file of an unfinished run, and its records beside it."""
+    """The file of an unfinished run: of one's own, as it is a pickle."""
 
     path: Path
     identity: str
     """Fingerprint of the run."""
 
-    @property
-    def records(self) -> Path:
-        """The file of what was measured."""
-        return self.path.with_suffix(".records")
-
-    def load(self, problem: Problem, solver: AnySolver, workspace: Workspace) -> Resumable | None:
+    def load(self) -> Unfinished | None:
         """Return the run as it was saved, None where there is nothing that fits."""
         try:
-            return load(self.path, self.identity, problem, solver, workspace)
-        except (OSError, ValueError):
+            with self.path.open("rb") as stream:
+                if pickle.load(stream) != self.identity:
+                    return None
+                kept: Unfinished = pickle.load(stream)
+                return kept
+        except Exception:  # damaged, or of another version: it is made again
             return None
 
+    def write(self, run: Unfinished) -> None:
+        """Write a run; the file is whole or what it was before."""
+        state = replace(run.state, cache=None)  # a pass over the data may be large
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(self.path) as temporary, temporary.open("wb") as stream:
+            pickle.dump(self.identity, stream)
+            pickle.dump(replace(run, state=state), stream)
+
     def remove(self) -> None:
-        """Delete the files of a run that is finished."""
-        for path in (self.path, older(self.path), self.records):
-            path.unlink(missing_ok=True)
+        """Delete the file of a run that is finished."""
+        self.path.unlink(missing_ok=True)
 
 
 @dataclass
@@ -116,13 +130,9 @@ class Run:
     """The last point that was measured."""
     peak: int = 0
     """Bytes that the steps have taken at most beyond the data, where that is traced."""
-    checkpoint: Checkpoint | None = None
 
     def __post_init__(self) -> None:
         self.measured = problems.measured(self.task.problem, self.piece.spec.measured)
-        if self.saved is not None:
-            self.saved.path.parent.mkdir(parents=True, exist_ok=True)
-            self.checkpoint = Checkpoint(self.saved.path, 0.0)
 
     def whole(self) -> str:
         """Run to the end and return how it ended."""
@@ -138,11 +148,10 @@ class Run:
                 self.measure(self.task.problem.zeros(), "last", NOTHING)
                 return "diverged"
         with self.watch.solves():
-            solver = method.make(self.task)
-            state = starts.first(self.task, method, solver, before)
+            solver, state = starts.first(self.task, method, method.make(self.task), before)
         del before
         state.target = problems.OPTIMUM.tolerance
-        state, rng = self._taken_up(solver, state, rng)
+        state, rng = self._taken_up(state, rng)
         if not self.records:  # where all begin, also after a warm start
             self.measure(self.task.problem.zeros(), "last", NOTHING)
         for _ in self._epochs(solver, state, rng):
@@ -154,7 +163,7 @@ class Run:
             status = self._status(value, state)
             if status is not None:
                 return status
-            self._save(solver, state, rng)
+            self._save(state, rng)
         raise AssertionError("epochs have no end")
 
     def measure(self, point: Pair, name: str, done: Work) -> float:
@@ -200,7 +209,7 @@ class Run:
     def _epochs(self, solver: AnySolver, state: State, rng: np.random.Generator) -> Any:
         """Yield after every epoch; trace its memory where epochs are long."""
         light = self.saved is not None
-        steps = epochs(self.task.problem, solver, state, rng)
+        steps = iterate(self.task.problem, solver, rng, start=state)
         while True:
             if light:
                 tracemalloc.reset_peak()
@@ -210,46 +219,24 @@ class Run:
                 self.peak = max(self.peak, tracemalloc.get_traced_memory()[1])
             yield state
 
-    def _save(self, solver: AnySolver, state: State, rng: np.random.Generator) -> None:
-        if self.saved is None or self.checkpoint is None:
-            return
-        told = {"records": self.records, "peak": self.peak}
-        write_text(self.saved.records, json.dumps(told))
-        kept = Resumable(
-            state,
-            rng.bit_generator.state,
-            None,
-            Memory(),
-            "auto",
-            (0.0, self.watch.solving, 0.0),
-            [],
-            self.saved.identity,
-        )
-        self.checkpoint.write(kept, self.task.problem, solver)
+    def _save(self, state: State, rng: np.random.Generator) -> None:
+        if self.saved is not None:
+            now = Unfinished(state, rng, self.records, self.watch.solving, self.peak)
+            self.saved.write(now)
 
     def _is_saved(self) -> bool:
         """Say whether a run has been saved, without making anything for it."""
-        if self.saved is None:
-            return False
-        solver = METHODS[self.piece.method].make(self.task)
-        return self.saved.load(self.task.problem, solver, self.task.workspace) is not None
+        return self.saved is not None and self.saved.load() is not None
 
     def _taken_up(
-        self, solver: AnySolver, state: State, rng: np.random.Generator
+        self, state: State, rng: np.random.Generator
     ) -> tuple[State, np.random.Generator]:
         """Return state and generator as they were saved, or as they are."""
-        if self.saved is None:
-            return state, rng
-        kept = self.saved.load(self.task.problem, solver, self.task.workspace)
+        kept = None if self.saved is None else self.saved.load()
         if kept is None:
             return state, rng
-        told = json.loads(self.saved.records.read_text(encoding="utf-8"))
-        self.peak = told["peak"]
-        # records may be newer than the state
-        self.records = [r for r in told["records"] if r["epoch"] <= kept.state.n_epochs]
-        self.watch.solving = kept.seconds[1]
-        kept.state.workspace = self.task.workspace
-        return kept.state, generator_of(kept.generator)
+        self.records, self.watch.solving, self.peak = kept.records, kept.solving, kept.peak
+        return replace(kept.state, workspace=state.workspace), kept.generator
 
 
 def run(

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from stochadmm import Problem
-from stochadmm.base.workspace import Workspace
-from stochadmm.run.loop import begin
-from stochadmm.solvers import AnySolver, State, StocADMM, defaults
+from stochadmm import Problem, iterate
+from stochadmm.solvers import AnySolver, State, StocADMM, Workspace, defaults
 
 from ._plain import field_values
 from .methods import METHODS, PAPER, Method, Setting, Task
@@ -28,19 +26,18 @@ def start(
     passes: float,
     rng: np.random.Generator,
     workspace: Workspace | None = None,
-    engine: str = "auto",
 ) -> tuple[AnySolver, State]:
     """Return the solver of a curve and its first state, with the step of the setting.
 
     ``passes`` is the length of the run, which the growth of a penalty follows from.
     """
     method, workspace = METHODS[name], workspace or Workspace()
-    task = Task(problem, batch, passes, setting, workspace, engine=engine)
+    task = Task(problem, batch, passes, setting, workspace)
     solver, before = method.make(task), None
     if method.warm:
-        short, before = warm(task)
-        short.epoch(problem, before, rng)
-    return solver, first(task, method, solver, before)
+        short, begun = warm(task)
+        before = next(iterate(problem, short, rng, start=begun))
+    return first(task, method, solver, before)
 
 
 def is_finite(state: State) -> bool:
@@ -48,54 +45,67 @@ def is_finite(state: State) -> bool:
     return all(np.isfinite(a).all() for a in (state.x.x1, state.x.x2, state.dual))
 
 
-def first(task: Task, method: Method, solver: AnySolver, before: State | None) -> State:
-    """Return the first state of a method, after the warm start where it has one."""
+def first(
+    task: Task, method: Method, solver: AnySolver, before: State | None
+) -> tuple[AnySolver, State]:
+    """Return a method with its steps and its first state, after the warm start if it has one."""
     if before is not None and not is_finite(before):
         raise Diverged("the warm start diverged")
-    begun = None if before is None else (before.x, before.dual)
-    solver = guided(task, solver)
-    state: Any = begin(task.problem, solver, begun, task.engine, task.workspace)
+    numbers, factors = guided(task, solver), dict[str, float]()
     if method.curvature is not None:
         largest = defaults.lipschitz_max(task.problem, task.workspace)
-        state.curvature = method.curvature(task.batch) * largest
+        numbers["curvature"] = method.curvature(task.batch) * largest
     if method.tuned_as is not None:
-        _scale(state, task.setting)
+        factors = {"curvature": task.setting.factor, "growth": task.setting.noise}
+    solver, state = _begun(task, _with(solver, numbers), factors, before)
     if before is not None:
         state.n_gradients += before.n_gradients
         state.n_passes += before.n_passes
-    found: State = state
-    return found
+    return solver, state
 
 
-def guided(task: Task, solver: AnySolver) -> AnySolver:
-    """Return a method that need not read all rows for its constants, where there is a guide."""
+def guided(task: Task, solver: AnySolver) -> dict[str, float]:
+    """Return constants for which not all rows need be read, where there is a guide."""
     if task.guide is None:
-        return solver
+        return {}
     fields = field_values(solver)
     numbers: dict[str, float] = {}
-    if fields.get("curvature") == "auto":  # set after the start
+    if fields.get("curvature") == "auto":
         numbers["curvature"] = defaults.lipschitz_max(task.problem, task.workspace)
     if fields.get("growth") == "auto":
         numbers["growth"] = task.guide.growth
-    return dataclasses.replace(solver, **numbers) if numbers else solver
-
-
-def _scale(state: Any, setting: Setting) -> None:
-    """Apply the factors where a method has a curvature and a weight of noise."""
-    names = field_values(state)
-    if "curvature" in names:
-        state.curvature *= setting.factor
-    if "growth" in names:
-        state.growth *= setting.noise
+    return numbers
 
 
 def warm(task: Task) -> tuple[AnySolver, State]:
     """Return STOC-ADMM with steps of its own, one epoch of which is the warm start."""
-    n, workspace = task.problem.f2.n_terms, task.workspace
-    steps = max(1, round(PAPER.warm_start * n / task.batch))
-    beta = min(task.penalty, PAPER.largest_penalty)
-    solver: Any = StocADMM(beta=beta, batch_size=task.batch, n_inner=steps, sampling="rows")
-    state: Any = begin(task.problem, guided(task, solver), None, task.engine, workspace)
-    state.curvature = task.setting.warm * defaults.lipschitz_max(task.problem, workspace)
-    state.growth *= task.setting.warm
+    n, factor = task.problem.f2.n_terms, task.setting.warm
+    solver = StocADMM(
+        beta=min(task.penalty, PAPER.largest_penalty),
+        batch_size=task.batch,
+        n_inner=max(1, round(PAPER.warm_start * n / task.batch)),
+        curvature=factor * defaults.lipschitz_max(task.problem, task.workspace),
+        sampling="rows",
+    )
+    return _begun(task, _with(solver, guided(task, solver)), {"growth": factor})
+
+
+def _begun(
+    task: Task, solver: AnySolver, factors: dict[str, float], before: State | None = None
+) -> tuple[AnySolver, State]:
+    """Return a method with factors times the numbers it would choose, and its first state."""
+    point, dual = (None, None) if before is None else (before.x, before.dual)
+    solver.check(task.problem)
+    state: State = solver.start(task.problem, point, dual, workspace=task.workspace)
+    now = field_values(state)
+    # what is zero stays so, and cannot be given
+    scaled = {k: now[k] * factor for k, factor in factors.items() if factor != 1 and now.get(k)}
+    if scaled:
+        solver = _with(solver, scaled)
+        state = solver.start(task.problem, point, dual, workspace=task.workspace)
     return solver, state
+
+
+def _with(solver: AnySolver, numbers: dict[str, float]) -> AnySolver:
+    changes: dict[str, Any] = {**numbers}
+    return dataclasses.replace(solver, **changes)

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from stochadmm import Problem
-from stochadmm.base.workspace import Workspace
-from stochadmm.run.loop import epochs
+from stochadmm import Problem, iterate
+from stochadmm.solvers import Workspace
 
 from . import methods, starts
 from .config import Tuning
@@ -172,10 +171,10 @@ def trial(
     value = math.inf
     with np.errstate(all="ignore"):
         try:
-            solver, state = starts.start(name, problem, batch, setting, passes, rng, workspace)
+            solver, begun = starts.start(name, problem, batch, setting, passes, rng, workspace)
         except starts.Diverged:
             return math.inf, 0.0, time.process_time() - clock, math.inf
-        for _ in epochs(problem, solver, state, rng):
+        for state in iterate(problem, solver, rng, start=begun):
             ended = state.n_gradients >= passes or not np.isfinite(state.output.x2).all()
             if best is not None:
                 value = feasible_value(problem, state.output)[1]

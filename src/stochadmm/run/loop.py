@@ -102,13 +102,31 @@ def begin(
         if isinstance(problem.f2, StreamedSum):  # whatever a method asks of the rows first counts
             facts_of(problem.f2, workspace)
             state.n_passes = reads.rows / problem.f2.n_terms
+    state.workspace = workspace
+    _choose_engine(problem, solver, state, engine)
+    return state
+
+
+def go_on(problem: Problem, solver: AnySolver, state: State, engine: str) -> State:
+    """Check that a state belongs to a problem that a solver can serve, and choose its engine."""
+    solver.check(problem)
+    found = [a.shape for a in (state.x.x1, state.x.x2, state.dual)]
+    wanted = [problem.shape1, problem.shape2, problem.shape_dual]
+    if found != wanted:
+        raise ValueError(
+            f"start is a state with x1, x2 and dual of the shapes {found}, expected {wanted}; go "
+            "on with the problem and the method that made it"
+        )
+    _choose_engine(problem, solver, state, engine)
+    return state
+
+
+def _choose_engine(problem: Problem, solver: AnySolver, state: State, engine: str) -> None:
     # a method that does all in one compiled call needs no view of the problem
     one = state.one_step and engine in ENGINES
     state.engine = (
-        "compiled" if one else choose_engine(problem, engine, solver.has_kernel, workspace)
+        "compiled" if one else choose_engine(problem, engine, solver.has_kernel, state.workspace)
     )
-    state.workspace = workspace
-    return state
 
 
 def epochs(

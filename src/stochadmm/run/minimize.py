@@ -25,7 +25,7 @@ from ..risk.passes import counted_reads
 from ..risk.streamed import StreamedSum, as_bytes
 from ..solvers import State, as_solver
 from .answer import result_of, start_in, start_without_rows, summary_result
-from .loop import Callback, Request, Run, begin, epochs
+from .loop import Callback, Request, Run, begin, epochs, go_on
 from .monitor import infeasibility
 from .result import Result
 from .stopping import Rule, as_rule
@@ -51,8 +51,11 @@ def iterate(
         As in ``minimize``.
     random_state : int or Generator, default=0
         Seed of the random choices of the method.
-    start : array, Pair, (Pair, dual) or Result, optional
-        Where to begin, as in ``minimize``; at zero by default.
+    start : array, Pair, (Pair, dual), Result or State, optional
+        Where to begin, as in ``minimize``; at zero by default. A state, of the same problem and
+        method, is gone on with as if there had been no end, given the generator of then: one that
+        was yielded, or ``solver.start(problem)``. It is changed; ``state.copy()`` keeps it.
+        Both can be pickled.
     engine : {"auto", "compiled", "reference"}
         As in ``minimize``.
 
@@ -75,7 +78,10 @@ def iterate(
     """
     method = as_solver(solver)
     with extension.engine(engine):
-        state = begin(problem, method, start, engine, Workspace())
+        if isinstance(start, State):
+            state = go_on(problem, method, start, engine)
+        else:
+            state = begin(problem, method, start, engine, Workspace())
     yield from epochs(problem, method, state, generator(random_state), engine)
 
 

@@ -1,6 +1,7 @@
 """The methods, one per file."""
 
 from ..base.validation import Unsuitable
+from ..base.workspace import Workspace
 from ._base import (
     ENGINES,
     AnySolver,
@@ -73,6 +74,7 @@ __all__ = [
     "State",
     "StocADMM",
     "Unsuitable",
+    "Workspace",
     "as_solver",
     "choose_engine",
     "get",

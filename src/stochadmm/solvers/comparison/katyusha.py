@@ -60,6 +60,9 @@ class Katyusha(Solver[KatyushaState]):
         Rows in a mini-batch; "auto" takes about 2 Lmax / Lf: more rows allow no longer steps.
     n_inner : int, optional
         Steps per epoch; by default two passes over the data.
+    curvature : float or "auto"
+        Smoothness constant L in the step sizes; by default as ``step`` says. Experiments often
+        tune it.
     strong_convexity : float, default=0
         Modulus of strong convexity of h2, e.g. the weight of the squares of an elastic net; a
         positive value chooses the weights with the linear rate.
@@ -90,6 +93,7 @@ class Katyusha(Solver[KatyushaState]):
 
     batch_size: int | str = "auto"
     n_inner: int | None = None
+    curvature: float | str = "auto"
     strong_convexity: float = 0.0
     step: str = "expected"
     sampling: str = "blocks"
@@ -126,14 +130,13 @@ class Katyusha(Solver[KatyushaState]):
         """Return the state before the first epoch."""
         runs, f2 = self.runs(p, workspace), p.f2
         n_inner = defaults.n_inner(f2.n_terms, runs.batch_size, self.n_inner)
-        curvature = (
-            3 * defaults.lipschitz_max(p, workspace)
-            if self.step == "paper"
-            else (
-                defaults.lipschitz_mean(p, workspace)
-                + defaults.batch_curvature(p, runs, workspace) / self.tau2
-            )
-        )
+        if self.curvature != "auto":
+            curvature = defaults.positive("curvature", self.curvature)
+        elif self.step == "paper":
+            curvature = 3 * defaults.lipschitz_max(p, workspace)
+        else:
+            noise = defaults.batch_curvature(p, runs, workspace) / self.tau2
+            curvature = defaults.lipschitz_mean(p, workspace) + noise
         return KatyushaState(
             x,
             x,
