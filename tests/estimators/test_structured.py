@@ -569,3 +569,16 @@ def test_a_square_of_strength_zero_is_no_penalty():
     path = model.path(frame, "claims", alphas=[0.01])
     one = model.set_params(alpha=0.01).fit(frame, "claims")
     np.testing.assert_allclose(path.results[0].objective, one.result_.objective, rtol=1e-4)
+
+
+def test_without_an_intercept_several_factors_are_certified():
+    frame = motor(400)[["brand", "fuel", "power", "claims"]]
+    terms = {"brand": T.Nominal(), "fuel": T.Free(), "power": T.Smooth()}
+    plain = sa.StructuredRegressor(1e-3, terms=terms, tol=1e-8, loss="poisson")
+    other = sa.StructuredRegressor(
+        1e-3, terms=terms, tol=1e-8, loss="poisson", fit_intercept=False
+    )
+    plain.fit(frame, "claims"), other.fit(frame, "claims")
+    assert other.result_.converged
+    np.testing.assert_allclose(other.predict(frame), plain.predict(frame), rtol=1e-3)
+    np.testing.assert_allclose(other.result_.objective, plain.result_.objective, rtol=1e-7)

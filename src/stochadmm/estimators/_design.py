@@ -220,7 +220,8 @@ def built(
     """Return the design of terms on these columns.
 
     Beside an intercept, a term to which one number may be added without a penalty leaves out the
-    column of its largest level: the optimum is the same, and no direction is flat. A ``square`` of
+    column of its largest level: the optimum is the same, and no direction is flat. Without an
+    intercept the first such term takes its place. A ``square`` of
     all coefficients is such a penalty for what is not free.
     """
     parts: list[Part] = []
@@ -232,6 +233,7 @@ def built(
         loose = block.shift_free and not (square and any(np.any(r.weight) for r in block.rows))
         if intercept and loose and block.mass is not None:
             out = int(np.argmax(block.mass))
+        intercept = intercept or loose
         parts.append(Part(key, term, block, at, out))
         at = parts[-1].places.stop
     return Design(tuple(parts))
