@@ -195,3 +195,8 @@ def test_powers_near_their_ends_are_fitted_refitted_and_scored(power):
     assert model.result_.converged
     expected = d2_tweedie_score(y, model.predict(X), power=power)
     assert model.score(X, y) == pytest.approx(expected, rel=1e-9)
+
+
+def test_negative_binomial_targets_may_all_be_zero():
+    loss = sa.NegativeBinomial(0.5).suited(np.zeros(4))
+    assert loss.curvature_bound == pytest.approx(0.5)

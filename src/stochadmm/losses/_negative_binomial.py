@@ -49,7 +49,7 @@ class NegativeBinomial(Elementwise):
                 f"dispersion is {self.dispersion!r}, expected a number above 1e-8; below it use "
                 "Poisson()"
             )
-        if not is_between(self.max_target, 0, 1e40):
+        if not is_between(self.max_target, 0, 1e40, below=True):
             raise ValueError(f"max_target must be a number >= 0, got {self.max_target!r}")
 
     @classmethod
