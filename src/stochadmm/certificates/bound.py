@@ -123,7 +123,9 @@ def lower_bound(
             # proof that a pass in twice the precision makes superfluous: there that comes first.
             rough = not (sharp and form.has_many_free)
             known = (z, v) if rough else (None, None)
-            cost = charge(f2, form, *known, eta, left, own, objective, worth, workspace=workspace)
+            # what more digits improve is not improved by another proof before them
+            first = np.inf if sharp and v is not None else worth
+            cost = charge(f2, form, *known, eta, left, own, objective, first, workspace=workspace)
             if sharp and cost > worth and v is not None:
                 left, own = residual(f2, form, v, eta, error) or (left, error)
                 own = own + unsettled(form, eta)
