@@ -24,6 +24,8 @@ class Parabola:
     """f(t) = (t - best)^2 on the line from 0 to 1; no penalty."""
 
     best: float
+    lengths: tuple[float, ...] = LENGTHS
+    takes_first: bool = False
 
     def point(self, t):
         return np.array([t])
@@ -55,6 +57,13 @@ def test_a_thousandth_of_the_predicted_decrease_is_asked_for():
     assert searched(0.6, 5000.0)[0] == 0.0
 
 
+def test_the_first_length_that_is_enough_is_taken_where_a_line_says_so():
+    halvings = Parabola(0.3, lengths=(1.0, 0.5, 0.25), takes_first=True)
+    assert armijo(halvings, lambda w: (Pair(None, w), 0.0), 0.09, 0.0)[0] == 0.5
+    to_the_best = replace(halvings, takes_first=False)
+    assert armijo(to_the_best, lambda w: (Pair(None, w), 0.0), 0.09, 0.0)[0] == 0.25
+
+
 def test_where_no_length_descends_the_point_stays():
     t, x, value = searched(-1.0, 1.0)
     assert (t, x.x2, value) == (0.0, 0.0, 1.0)
@@ -69,6 +78,8 @@ def test_a_rise_within_rounding_of_the_objective_counts_as_none():
 @dataclass
 class Flat:
     level: float
+    lengths: tuple[float, ...] = LENGTHS
+    takes_first: bool = False
 
     def point(self, t):
         return np.array([t])
