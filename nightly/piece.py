@@ -79,6 +79,7 @@ def _batch(
     if child == 0:
         os.close(ours)
         faulthandler.disable()  # the parent says which trial it was
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
         resource.setrlimit(resource.RLIMIT_AS, (int(memory), int(memory)))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         quiet = os.open(os.devnull, os.O_WRONLY)

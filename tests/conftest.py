@@ -1,8 +1,14 @@
 """Tests that need the extension are skipped, with the reason, where there is none."""
 
+import signal
+
 import pytest
 
 from stochadmm.kernels import extension
+
+# a shell's jobs in the background ignore Ctrl-C, which some tests send to themselves
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
