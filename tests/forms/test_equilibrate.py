@@ -268,3 +268,12 @@ def test_one_tiny_entry_among_the_rows_that_are_looked_at_is_no_matter_of_units(
     units = equilibrated(problem)
     assert units is None or equilibrated(units.problem) is None
     assert sa.minimize(problem, stop=sa.Gap(1e-8)).converged
+
+
+def test_sizes_of_rows_add_up_entries_that_are_given_twice_and_leave_the_matrix_alone():
+    from stochadmm.operators import as_operator, row_sizes
+
+    twice = sparse.csr_array(([2.0, -5.0, 1.0], [0, 0, 1], [0, 2, 2, 3]), shape=(3, 2))
+    data = twice.data.copy()
+    np.testing.assert_array_equal(row_sizes(as_operator(twice)), [3.0, 0.0, 1.0])
+    np.testing.assert_array_equal(twice.data, data)

@@ -319,7 +319,12 @@ def row_sizes(A: Any) -> Array | None:
     if not offers(A, Has.SPARSE):
         return None
     matrix = sparse.csr_array(A.tosparse())
-    return np.asarray(abs(matrix).max(axis=1).toarray()).ravel() if matrix.shape[1] else None
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # it may share the user's arrays
+        matrix.sum_duplicates()
+    largest, filled = np.zeros(matrix.shape[0]), np.flatnonzero(np.diff(matrix.indptr))
+    largest[filled] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[filled])
+    return largest
 
 
 def rows_times(scale: Array, A: Any) -> Any:
