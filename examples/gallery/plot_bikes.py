@@ -16,9 +16,9 @@ import stochadmm as sa
 
 rng = np.random.default_rng(0)
 time = pd.date_range("2025-01-06", periods=24 * 7 * 40, freq="h")
-hour, weekday = time.hour.to_numpy(), time.dayofweek.to_numpy()
+hour, weekday = time.hour.to_numpy(), time.day_of_week.to_numpy()
 warm = (
-    12 - 9 * np.cos(2 * np.pi * time.dayofyear.to_numpy() / 365) + 2 * rng.normal(size=len(time))
+    12 - 9 * np.cos(2 * np.pi * time.day_of_year.to_numpy() / 365) + 2 * rng.normal(size=len(time))
 )
 working = weekday < 5
 log_mean = np.where((hour > 6) & (hour < 22), 3.0, 1.0) + 0.04 * warm
@@ -46,7 +46,7 @@ terms = {
 }
 model = sa.StructuredRegressor(0.005, terms=terms, loss=sa.NegativeBinomial(0.2))
 model.fit(hires, "hired")
-model.plot_terms()
+axes = model.plot_terms()
 
 # %%
 # What the model says of a week, beside the means of the counts.

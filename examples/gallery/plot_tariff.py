@@ -58,7 +58,7 @@ model = sa.StructuredRegressorCV(
     refit=True,
 )
 model.fit(policies, "claims", exposure="years")
-model.plot_terms()
+axes = model.plot_terms()
 
 # %%
 # The rating table, and how the levels of a factor map to its classes. ``export`` writes it as CSV,
