@@ -107,7 +107,7 @@ test-hardware: $(EXT)
 	$(BIN)/python tests/hardware.py $(HARDWARE) $(if $(PYTEST_ARGS),-- $(PYTEST_ARGS))
 
 # What must work where nothing is compiled.
-NUMPY_TESTS := tests/kernels/test_kernels.py tests/risk/test_finite_sum.py tests/solvers/test_acc_sadmm.py tests/solvers/test_stochastic.py \
+NUMPY_TESTS := tests/kernels/test_kernels.py tests/losses tests/risk/test_finite_sum.py tests/solvers/test_acc_sadmm.py tests/solvers/test_stochastic.py \
 	tests/solvers/test_primal_dual.py tests/quadratic/test_quadratic.py tests/penalties/test_penalties.py tests/linear_algebra/test_threads.py tests/run/test_driver.py
 test-numpy: export STOCHADMM_KERNELS = numpy
 test-numpy: export OPENBLAS_NUM_THREADS = 1

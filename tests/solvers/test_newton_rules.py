@@ -248,3 +248,56 @@ def test_a_dual_point_is_looked_for_where_the_target_is_in_reach():
         assert Corrected().of_model(p, s, H, near, run)[1] is not None
         assert Corrected().of_model(p, s, H, far, run)[1] is None
         assert (Corrected().of_model(p, s, H, c, run)[1] is not None) is is_in_reach
+
+
+# ---------------------------------------------------------------- what a step moves, and reads
+
+
+@dataclass(frozen=True)
+class TooFar(DenseSplitting):
+    """A subproblem whose candidate is in the right direction, ten times too far."""
+
+    def minimize(self, p, s, H, run):
+        c = super().minimize(p, s, H, run)
+        return replace(c, w=s.at.x + 10 * (c.w - s.at.x), mu=s.mu + 10 * (c.mu - s.mu))
+
+
+def test_a_shortened_step_moves_the_multiplier_as_far_as_the_point():
+    plan = Plan(SampledRows(), TooFar(), NoBound())
+    p, s, run = begun(plan)
+    s.mu = np.linspace(-0.02, 0.03, s.mu.size)
+    w, mu = s.at.x, s.mu
+    c = TooFar().minimize(p, s, SampledRows().model(p, s, run), run)
+    s.model = None
+    step(p, s, plan, run)
+    t = float((s.at.x - w) @ (c.w - w) / ((c.w - w) @ (c.w - w)))
+    assert 0 < t < 1
+    np.testing.assert_allclose(s.mu, mu + t * (c.mu - mu), rtol=1e-6, atol=1e-12)
+
+
+def test_a_step_of_all_rows_reads_them_once():
+    plan = Plan(SampledRows(), DenseSplitting(), NoBound())
+    p, s, run = begun(plan)
+    assert s.n_passes == s.n_gradients == 1.0
+    step(p, s, plan, run)
+    assert s.n_passes == 2.0 and s.n_gradients == 2.0
+
+
+def test_the_rows_of_a_sample_count_and_what_drawing_them_takes_counts_once():
+    from stochadmm.risk.metrics import sampler_reads
+
+    plan = Plan(SampledRows(), DenseSplitting(), NoBound())
+    p, s, run = begun(plan)
+    s.trust = replace(s.trust, sample_size=15)
+    once = sampler_reads(p.rows, p.workspace)
+    assert once > 0
+    SampledRows().model(p, s, run)
+    assert s.n_passes == 1.0 + once + 0.25
+    s.model = None
+    SampledRows().model(p, s, run)
+    assert s.n_passes == 1.0 + once + 0.5
+
+
+def test_a_rise_that_was_predicted_is_no_decrease():
+    # without the floor at zero a predicted rise would let F rise
+    assert searched(-0.1, -1000.0)[0] == 0.0

@@ -158,7 +158,8 @@ class Tweedie(Elementwise):
         q, r = self._exponents
         low, high = self._range(y)
         size = np.maximum(np.abs(u), 1e-300)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        # both sides are computed everywhere, also where the other one is taken
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             log_y = np.log(y)
             rising = u >= 0
             start = np.where(
