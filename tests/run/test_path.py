@@ -481,3 +481,15 @@ def test_penalties_that_vanish_at_strength_zero_leave_nothing_behind():
         sa.Squared(), np.eye(4), np.ones(4), structure=sa.Differences(4), on_structure=sa.L1(1.0)
     )
     assert not at_strength(unit, 0.0).constrained
+
+
+def test_the_extended_bic_counts_the_models_of_a_size():
+    from math import comb, log
+
+    X, y = np.random.default_rng(0).standard_normal((30, 12)), np.arange(30.0)
+    path = sa.LassoRegressor().path(X, y, alphas=6)
+    wanted = [b + log(comb(12, min(int(k), 12))) for b, k in zip(path.bic, path.dof, strict=True)]
+    np.testing.assert_allclose(path.ebic(0.5), wanted)
+    np.testing.assert_array_equal(path.ebic(0.0), path.bic)
+    with pytest.raises(ValueError, match="gamma is 2"):
+        path.ebic(2)

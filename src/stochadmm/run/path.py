@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
+from scipy.special import gammaln
 
 from ..base.capabilities import Has, offers
 from ..base.protocols import Array
 from ..base.terms import compiled_terms
+from ..base.validation import is_between
 from ..base.workspace import Workspace
 from ..forms.equilibrate import with_even_structure
 from ..forms.one_block import OneBlock, has_one_block, one_block
@@ -438,6 +440,20 @@ class Path:
     n_passes: Array
     results: list[Result] = field(repr=False)
     feature_names: list[Any] | None = None
+
+    def ebic(self, gamma: float = 1.0) -> Array:
+        """Return the extended BIC, ``bic + 2 gamma log C(p, dof)`` with p coefficients.
+
+        For more columns than rows, where BIC chooses too many of them; gamma = 0 is BIC. J. Chen,
+        Z. Chen, "Extended Bayesian information criteria for model selection with large model
+        spaces", Biometrika 95 (2008).
+        """
+        if not is_between(gamma, 0, 1, below=True, above=True):
+            raise ValueError(f"gamma is {gamma!r}, expected a number from 0 to 1")
+        p = self.coefs[0].size
+        k = np.minimum(self.dof, p)
+        models = gammaln(p + 1) - gammaln(k + 1) - gammaln(p - k + 1)
+        return np.asarray(self.bic + 2 * gamma * models)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients against alpha; returns the axes (needs matplotlib)."""
