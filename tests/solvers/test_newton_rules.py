@@ -268,7 +268,6 @@ def test_a_shortened_step_moves_the_multiplier_as_far_as_the_point():
     s.mu = np.linspace(-0.02, 0.03, s.mu.size)
     w, mu = s.at.x, s.mu
     c = TooFar().minimize(p, s, SampledRows().model(p, s, run), run)
-    s.model = None
     step(p, s, plan, run)
     t = float((s.at.x - w) @ (c.w - w) / ((c.w - w) @ (c.w - w)))
     assert 0 < t < 1
@@ -301,3 +300,15 @@ def test_the_rows_of_a_sample_count_and_what_drawing_them_takes_counts_once():
 def test_a_rise_that_was_predicted_is_no_decrease():
     # without the floor at zero a predicted rise would let F rise
     assert searched(-0.1, -1000.0)[0] == 0.0
+
+
+def test_every_step_has_a_model_of_its_own_point():
+    plan = Plan(SampledRows(), DenseSplitting(), NoBound())
+    p, s, run = begun(plan)
+    models = []
+    for _ in range(3):
+        at = s.at
+        step(p, s, plan, run)
+        models.append(s.model)
+        np.testing.assert_array_equal(models[-1].sampled.sample.z, at.predictions)
+    assert len({id(model) for model in models}) == 3

@@ -73,9 +73,10 @@ class SampledRows:
 
     def model(self, p: Composite, s: NewtonState, run: Run) -> RowHessian:
         f2, at = p.rows, s.at
-        if s.model is not None:  # of a run that ended here, such as that of a path's last strength
+        if s.model is not None and s.n_steps == 0:  # of a run that ended where this one begins
             last: RowHessian = s.model
-            return replace(last, sampled=last.sampled.at(at.derivative))
+            return replace(last, sampled=last.sampled.at(at.derivative)).damped(s.trust.damping)
+        s.model = None  # its rows go before the next ones come
         if s.trust.sample_size >= f2.n_terms:
             sample = RowSample(f2, at.predictions, at.derivative)
         else:

@@ -67,7 +67,7 @@ class NewtonState:
     setup_counted: bool = False
     """Whether the reads are counted for what the curvature needs once: Gram matrix, sampler."""
     model: Any = field(default=None, repr=False, metadata=CACHE)
-    """The first model, or the last one: a run that begins where another ended takes it over."""
+    """The model of the last step. Before the first one, that of a run that ended here, or None."""
 
     @property
     def lower_bound(self) -> float:
