@@ -497,11 +497,11 @@ def test_a_file_beyond_the_memory_limit_is_streamed(run, numeric, structure, tar
     other = {"label": "amount", "amount": "label"}[target]
     loss = {"label": "logistic", "amount": "squared"}[target]
     options = ["big.csv", "--target", target, "--drop", f"{other},w", "--loss", loss, "--alpha"]
-    options += ["0.02", "--tol", "1e-10", *structure]
+    options += ["0.02", "--tol", "1e-8", *structure]
     done = run("fit", *options, "--memory", "4MiB", "--out", "streamed", "--json")
     assert done.exit_code == 0, done.stderr
     facts = json.loads(done.stdout)
-    assert facts["rows"] == 8000 and facts["relative_gap"] <= 1e-10
+    assert facts["rows"] == 8000 and facts["relative_gap"] <= 1e-8
     assert facts["notes"][0] == "rows were read block by block"
     assert run("fit", *options, "--out", "whole").exit_code == 0
     same_models("streamed", "whole")
@@ -521,8 +521,7 @@ def test_texts_and_more_than_two_are_labels_of_streamed_rows_too(run, table, tmp
     order = np.argsort(-classes, kind="stable")
     text = [f"{lines[1 + k]},{kinds[classes[k]]}" for k in order]
     (tmp_path / "t.csv").write_text("\n".join([lines[0] + ",kind", *text]) + "\n")
-    tol = "1e-10" if "--alpha" in more else "1e-6"
-    options = ["--target", "kind", "--drop", "label,amount,w", "--tol", tol, *more]
+    options = ["--target", "kind", "--drop", "label,amount,w", "--tol", "1e-8", *more]
     for data, out in (("t.csv", "whole"), ("t[.]csv", "streamed")):
         done = run("fit", data, *options, "--out", out, "--json")
         assert done.exit_code == 0, done.stderr
