@@ -205,7 +205,7 @@ def _by_iterations(L: Any, null: Any) -> Callable[[Array], Array]:
     if null is not None and null.shape[1]:
         own = 1.0 / (null.T @ (L @ null)).diagonal()
 
-    def nearly(r: Array) -> Array:
+    def precondition(r: Array) -> Array:
         y: Array = (r.T * inverse).T
         return y if own is None else np.asarray(y + null @ (own * (null.T @ r).T).T)
 
@@ -216,9 +216,9 @@ def _by_iterations(L: Any, null: Any) -> Callable[[Array], Array]:
         for _ in range(500):
             if (np.linalg.norm(r, axis=0) <= done).all():
                 break
-            ahead = nearly(r)
-            now = (r * ahead).sum(axis=0)
-            step = ahead + (now / np.maximum(before, 1e-300)) * step
+            z = precondition(r)
+            now = (r * z).sum(axis=0)
+            step = z + (now / np.maximum(before, 1e-300)) * step
             image = L @ step
             curved = (step * image).sum(axis=0)
             t = np.where(curved > 0, now / np.maximum(curved, 1e-300), 0.0)

@@ -17,10 +17,9 @@ from ..base.workspace import Workspace
 from ..forms.one_block import OneBlock
 from ..risk import FiniteSum
 from ..risk.dual import mean_conjugate
-from ..risk.targets import sample_weights, weighted
 from .charge import charge, least_value
 from .options import OPTIONS, CertificateOptions
-from .rounding import UNIT, per_row, residual, rounding, unsettled
+from .rounding import UNIT, conjugate_rounding, per_row, residual, rounding, unsettled
 
 OPEN = 100.0
 """Times rounding up to which the dual equation counts as closed: what is more is no dual point."""
@@ -53,11 +52,7 @@ def dual_value(
     scale = scale + (solved if error.ndim == 1 else solved[:, None])
     if not (np.abs(left) <= OPEN * scale).all():
         return -np.inf
-    total = mean_conjugate(f2, u) + form.conjugate(mu)
-    if np.shape(f2.y) == u.shape:
-        # targets far from zero: the products u y of the conjugates cancel in their sum
-        products = np.abs(weighted(sample_weights(f2), u) * np.nan_to_num(f2.y))
-        total += 4.0 * UNIT * float(np.mean(products)) * (f2.n_outputs or 1)
+    total = mean_conjugate(f2, u) + form.conjugate(mu) + conjugate_rounding(f2, u)
     return -total if np.isfinite(total) else -np.inf
 
 

@@ -40,7 +40,7 @@ from ..risk.metrics import column_energies
 from ..risk.targets import weighted
 from .dependence import nullity
 from .null_space import LIVE, FreeSpace
-from .rounding import TINY, UNIT, mean_size, per_row, rounding, unsettled
+from .rounding import TINY, UNIT, conjugate_rounding, mean_size, per_row, rounding, unsettled
 
 NEXT = 1e-3
 """How far a dual point beside the one at hand is, as a share: any is proved."""
@@ -136,7 +136,8 @@ def _level(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, objective: float)
     if not np.isfinite(loss + penalty):
         return np.inf
     most = objective + loss + t * penalty
-    most += 1e-13 * (abs(objective) + abs(loss) + abs(penalty))  # these cancel: their rounding
+    # these cancel: their rounding
+    most += 1e-13 * (abs(objective) + abs(loss) + abs(penalty)) + conjugate_rounding(f2, u)
     return max(most / NEXT + _rest(form), TINY)
 
 

@@ -65,6 +65,17 @@ def residual(f2: FiniteSum, form: OneBlock, u: Array, mu: Array, error: Array) -
     return left, 4 * EPS * np.abs(left) + terms**2 * (error / UNIT) + TINY
 
 
+def conjugate_rounding(f2: FiniteSum, u: Array) -> float:
+    """Return the rounding of the mean conjugate at u beyond that of its own size.
+
+    Of targets far from zero: the products ``u y`` of the conjugates cancel in their sum.
+    """
+    if np.shape(f2.y) != u.shape:
+        return 0.0
+    products = np.abs(weighted(sample_weights(f2), u) * np.nan_to_num(f2.y))
+    return 4.0 * UNIT * float(np.mean(products)) * (f2.n_outputs or 1)
+
+
 def unsettled(form: OneBlock, mu: Array) -> Any:
     """Return what ``S' mu`` may be off because conjugates are those of points near mu."""
     return abs(form.St) @ form.off(mu)
